@@ -1,0 +1,34 @@
+# The commands people type. Each makes its own virtual environment when there is none; only python3 (3.11+) is needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check bench soak clean
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("pi-session needs Python 3.11 or newer; try: make PYTHON=python3.12 " if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/pi-session demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -q -m 'not soak and not network'
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_house.py
+
+bench: $(READY)
+	$(BIN)/python -m tests.benchmarks
+
+soak: $(READY)
+	$(BIN)/python -m pytest -q -m soak
+
+clean:
+	rm -rf $(VENV) build dist

@@ -1,0 +1,1 @@
+"""The agent loop: messages in, events out."""

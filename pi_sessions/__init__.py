@@ -1,0 +1,1 @@
+"""Conversations with coding agents as append-only trees in one SQLite file."""
