@@ -1,0 +1,137 @@
+"""An entry as the store holds it: a few plain values and the JSON text that came in, decoded only when asked.
+
+`StoredEntry` is what every pure function of this package works on. It is no pydantic model, because commands that
+only read or move things must not pay for one; `entries.parse_entry` gives the typed view.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pi_sessions.times import format_time, parse_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    JsonObject = dict[str, Any]
+
+BASE_FIELDS = ("type", "id", "parentId", "timestamp")
+
+
+class StoredEntry:
+    """One node of the tree, immutable by convention.
+
+    Attributes:
+        id: Unique within its session.
+        parent_id: None for a root.
+        type: Pi's entry type, or any other text.
+        time_ms: Unix milliseconds of the entry, None when the source had no readable time.
+        payload: JSON text. For type `message` the value of `message` (empty text when the field is missing); for other
+            types an object with the entry's own fields.
+        extra: JSON text of an object with what has no place elsewhere: fields beside a message, a timestamp that is
+            not in canonical form. None for nearly every entry.
+        key: Place in the store; 0 for an entry that is not stored.
+    """
+
+    __slots__ = ("_fields", "extra", "id", "key", "parent_id", "payload", "time_ms", "type")
+
+    def __init__(
+        self,
+        id: str,
+        parent_id: str | None,
+        type: str,
+        time_ms: int | None,
+        payload: str,
+        extra: str | None = None,
+        key: int = 0,
+    ) -> None:
+        self.id = id
+        self.parent_id = parent_id
+        self.type = type
+        self.time_ms = time_ms
+        self.payload = payload
+        self.extra = extra
+        self.key = key
+        self._fields: JsonObject | None = None
+
+    @classmethod
+    def from_dict(cls, entry: JsonObject) -> StoredEntry:
+        """Make an entry from Pi's JSON object (decoded); missing base fields become empty or None."""
+        own = {name: value for name, value in entry.items() if name not in BASE_FIELDS}
+        kind = str(entry.get("type") or "")
+        timestamp = entry.get("timestamp")
+        time_ms = parse_time(timestamp)
+        extra: JsonObject = {}
+        if "timestamp" in entry and not is_canonical(timestamp, time_ms):
+            extra["timestamp"] = timestamp
+        if kind == "message":
+            payload = dump(own.pop("message")) if "message" in own else ""
+            extra |= own
+        else:
+            payload = dump(own)
+        return cls(
+            id=str(entry.get("id") or ""),
+            parent_id=entry.get("parentId"),
+            type=kind,
+            time_ms=time_ms,
+            payload=payload,
+            extra=dump(extra) if extra else None,
+        )
+
+    @property
+    def fields(self) -> JsonObject:
+        """The entry's own fields under Pi's names (no base fields), decoded once. Do not change it."""
+        if self._fields is None:
+            own = json.loads(self.payload) if self.payload else {}
+            extra = json.loads(self.extra) if self.extra else {}
+            extra.pop("timestamp", None)
+            if self.type == "message" and self.payload:
+                own = {"message": own}
+            self._fields = {**own, **extra}
+        return self._fields
+
+    @property
+    def message(self) -> JsonObject | None:
+        """The message of a `message` entry, None for other types and for a message entry without one."""
+        message = self.fields.get("message") if self.type == "message" else None
+        return message if isinstance(message, dict) else None
+
+    @property
+    def role(self) -> str | None:
+        """The message's role, None when the entry carries no message."""
+        message = self.message
+        role = message.get("role") if message else None
+        return role if isinstance(role, str) else None
+
+    @property
+    def timestamp(self) -> object:
+        """The timestamp as it came in: nearly always canonical ISO text."""
+        if self.extra:
+            extra = json.loads(self.extra)
+            if "timestamp" in extra:
+                return extra["timestamp"]
+        return None if self.time_ms is None else format_time(self.time_ms)
+
+    def to_dict(self) -> JsonObject:
+        """Return Pi's JSON object for this entry, decoded."""
+        base = {"type": self.type, "id": self.id, "parentId": self.parent_id, "timestamp": self.timestamp}
+        return base | self.fields
+
+    def __repr__(self) -> str:
+        return f"StoredEntry({self.id!r}, parent_id={self.parent_id!r}, type={self.type!r})"
+
+
+def dump(value: object) -> str:
+    """Return compact JSON text, non-ASCII characters as they are unless they cannot be UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+def is_canonical(timestamp: object, time_ms: int | None) -> bool:
+    """Whether a timestamp is exactly what `format_time` writes for its time."""
+    return time_ms is not None and isinstance(timestamp, str) and timestamp == format_time(time_ms)
