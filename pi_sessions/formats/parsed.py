@@ -1,0 +1,107 @@
+"""What reading a foreign session file gives: entries in order, what was repaired and what was lost.
+
+Values only. Every line of the source is accounted for: `Tally` adds up to the number of lines, and each repair or loss
+names its line and keeps the original bytes where the stored text differs from them.
+"""
+
+from __future__ import annotations
+
+from pi_sessions.records import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pi_sessions.stored import JsonObject, StoredEntry
+
+
+class Repair(Record):
+    """One thing that was mended, left out or lost while reading.
+
+    Attributes:
+        line: 1-based line of the source; None when it concerns the whole file.
+        code: Stable name of the kind of repair, part of `--json` output.
+        message: What was found and what was done, for people, without the line number.
+        entry_id: The entry it concerns, if one exists.
+        original: The bytes as they came, when the stored text differs or nothing is stored.
+    """
+
+    line: int | None
+    code: str
+    message: str
+    entry_id: str | None = None
+    original: bytes | None = None
+
+
+class Tally(Record):
+    """How the lines of a source were used; each line counts in exactly one place.
+
+    Attributes:
+        lines: Lines read; a last line without a line feed counts.
+        header: Lines that gave the header.
+        entries: Lines that gave at least one entry.
+        facts: Lines with labels or names written by our own exporter, taken as facts.
+        blank: Empty lines and lines of white space.
+        skipped: Lines that hold no entry and lose nothing: repetitions, padding, other JSON values, second headers.
+        lost: Lines of which nothing could be kept.
+    """
+
+    lines: int
+    header: int
+    entries: int
+    facts: int
+    blank: int
+    skipped: int
+    lost: int
+
+    def adds_up(self) -> bool:
+        """Whether every line is counted exactly once."""
+        return self.lines == self.header + self.entries + self.facts + self.blank + self.skipped + self.lost
+
+
+class ParsedSession(Record):
+    """A session read from a foreign file, links resolved, nothing stored yet.
+
+    Attributes:
+        format: Name of the source's format: `pi`.
+        source: Path as given.
+        id: Session id of the header, or a deterministic one when the header has none.
+        header: The header as it came, unknown fields included.
+        version: Version of the source: 1, 2, 3 or higher (odd values are mapped and reported).
+        cwd: Working directory, empty when unknown.
+        created_ms: Time of the header (Unix milliseconds), else of the first entry, else None.
+        parent_ref: What the header names as its origin (`parentSession`, or `branchedFrom` of version 1).
+        entries: In file order; ids unique, every parent exists, no cycles.
+        lines: The 1-based line of each entry; 0 for one made from the header.
+        leaf: Entry on the last line of the file (Pi's rule), None without entries.
+        labels: `{target id: (text, Unix milliseconds)}` in the order in which targets were first labelled.
+        name: The session's name.
+        name_time_ms: When it got that name.
+        repairs: What was mended or left out without loss, in line order.
+        losses: What could not be kept, in line order.
+        lines_read: Number of lines.
+        tally: What became of them.
+        digest: SHA-256 of the source's bytes, in hexadecimal.
+        size: Bytes read.
+        mtime_ms: File time of the source.
+    """
+
+    format: str
+    source: str
+    id: str
+    header: JsonObject
+    version: int
+    cwd: str
+    created_ms: int | None
+    parent_ref: str | None
+    entries: tuple[StoredEntry, ...]
+    lines: tuple[int, ...]
+    leaf: str | None
+    labels: dict[str, tuple[str, int | None]]
+    name: str | None
+    name_time_ms: int | None
+    repairs: tuple[Repair, ...]
+    losses: tuple[Repair, ...]
+    lines_read: int
+    tally: Tally
+    digest: str
+    size: int
+    mtime_ms: int
