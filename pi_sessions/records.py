@@ -1,7 +1,7 @@
 """Frozen records without the start-up cost of `dataclasses`.
 
 Importing `dataclasses` costs about as much as everything a hot command may import, so small result types derive from
-`Record` instead: annotations become slots, instances are immutable, compare by value and print like dataclasses.
+`Record` instead: annotations become fields, instances are immutable, compare by value and print like dataclasses.
 Type checkers see an ordinary frozen dataclass.
 """
 
@@ -18,7 +18,7 @@ else:
 
 @dataclass_transform(frozen_default=True)
 class Record:
-    """Base of frozen value types: one slot per annotated field, defaults from class attributes.
+    """Base of frozen value types: one field per annotation, defaults from class attributes.
 
     A subclass is written like a frozen dataclass. Defaults are shared, so they must be immutable.
 
@@ -73,7 +73,7 @@ class Record:
         return {name: getattr(self, name) for name in self._fields}
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.as_dict() == other.as_dict()  # type: ignore[attr-defined]
+        return type(other) is type(self) and self.as_dict() == other.as_dict()
 
     def __hash__(self) -> int:
         return hash((type(self), *(getattr(self, name) for name in self._fields)))

@@ -1,0 +1,92 @@
+"""What every part of the store shares: the connection, the forest, the clock and the sources of ids."""
+
+from __future__ import annotations
+
+import re
+
+from pi_sessions.connection import Connection, WriteTransaction
+from pi_sessions.errors import InvalidReferenceError, SessionNotFoundError
+from pi_sessions.forest import Forest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from pi_sessions.ids import Clock, NewId
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+class Unset:
+    """Type of the marks that stand for "not given" where None means something."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+UNSET: Final = Unset("UNSET")
+LEAF: Final = Unset("LEAF")
+
+
+class StoreBase:
+    """Connection and helpers; the public face is `SessionStore`."""
+
+    def __init__(
+        self, connection: Connection, path: str, *, clock: Clock, new_id: NewId, new_session_id: NewId
+    ) -> None:
+        self.file = path
+        self.connection = connection
+        self.forest = Forest(connection)
+        self.clock = clock
+        self._new_id = new_id
+        self._new_session_id = new_session_id
+
+    def _write(self) -> WriteTransaction:
+        return WriteTransaction(self.connection)
+
+    def _sid(self, session_id: str) -> int:
+        """Return a session's key in the database.
+
+        Raises:
+            SessionNotFoundError: there is no session with exactly this id.
+        """
+        row = self.connection.execute("select sid from sessions where id = ?", (session_id,)).fetchone()
+        if row is None:
+            raise SessionNotFoundError(f"There is no session {session_id}", hint="list them with: pi-session ls --all")
+        sid: int = row[0]
+        return sid
+
+    def _current_branch(self, sid: int) -> str:
+        name: str = self.connection.execute("select branch from sessions where sid = ?", (sid,)).fetchone()[0]
+        return name
+
+    def _leaf_key(self, sid: int, branch: str | None = None) -> int | None:
+        """Return the key of a branch's leaf (the current branch by default), None before the first entry."""
+        row = self.connection.execute(
+            "select b.leaf from sessions s join branches b using(sid) where sid = ? and b.name = coalesce(?, s.branch)",
+            (sid, branch),
+        ).fetchone()
+        return row[0] if row else None
+
+    def _free_entry_id(self) -> str:
+        while True:
+            entry_id = self._new_id()
+            if not self.connection.execute("select 1 from entries where id = ?", (entry_id,)).fetchone():
+                return entry_id
+
+
+def check_session_id(session_id: str) -> str:
+    """Return a session id that may be given by hand (Pi 1.6.0, session id).
+
+    Raises:
+        InvalidReferenceError: it is not letters, digits, `.`, `_`, `-`, beginning and ending with a letter or digit.
+    """
+    if not _SESSION_ID.fullmatch(session_id):
+        raise InvalidReferenceError(
+            f"Not a session id: {session_id!r}",
+            hint="use letters, digits, '.', '_' and '-', beginning and ending with a letter or digit",
+        )
+    return session_id

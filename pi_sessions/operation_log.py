@@ -1,0 +1,206 @@
+"""Undo and redo: operations are taken back by restoring exactly the pointers and facts they changed.
+
+Entries are never removed. What was appended after the operation is kept as an automatically named branch. An undo is an
+operation too, so a redo restores exactly what the undo replaced.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pi_sessions.branching import Branching
+from pi_sessions.errors import NothingToUndoError
+from pi_sessions.journal import BEFORE_FIRST, Journal
+from pi_sessions.results import Change, KeptBranch, Operation, UndoResult
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pi_sessions.journal import RawChange
+
+_COLUMNS = "op, sid, at, command, summary, changes, undoes, undone_by"
+UNDO, REDO = "undo", "redo"
+
+
+class OperationLog(Branching):
+    """The part of the store that lists operations and takes them back."""
+
+    def operations(self, session_id: str | None = None, *, limit: int | None = 50) -> list[Operation]:
+        """List operations, newest first, of one session or of all."""
+        sid = None if session_id is None else self._sid(session_id)
+        rows = self.connection.execute(
+            f"select {_COLUMNS} from operations where ?1 is null or sid = ?1 order by op desc limit ?2",
+            (sid, -1 if limit is None else limit),
+        ).fetchall()
+        return [self._operation(row) for row in rows]
+
+    def operation(self, op: int) -> Operation:
+        """Return one operation.
+
+        Raises:
+            NothingToUndoError: there is no operation with this number.
+        """
+        return self._operation(self._op_row(op))
+
+    def undo(self, session_id: str, *, op: int | None = None) -> UndoResult:
+        """Take back the session's latest standing operation, or any other by number.
+
+        Args:
+            session_id: Full id; with `op` the operation's own session counts.
+            op: Number of the operation; the latest that is no undo and was not undone by default.
+
+        Returns:
+            What was taken back, which branches keep later entries, and which facts were left alone.
+
+        Raises:
+            NothingToUndoError: nothing is left to undo, or `op` was undone already.
+        """
+        with self._write():
+            row = self._latest(self._sid(session_id)) if op is None else self._op_row(op)
+            if row is None:
+                raise NothingToUndoError(
+                    f"Nothing to undo in {session_id}", hint="see what was done with: pi-session ops"
+                )
+            if row[7] is not None:
+                raise NothingToUndoError(
+                    f"Operation {row[0]} was undone already", hint="bring it back with: pi-session redo"
+                )
+            while row[3] == REDO:
+                row = self._op_row(self._op_row(row[6])[6])
+            return self._take_back(row, REDO if row[3] == UNDO else UNDO)
+
+    def redo(self, session_id: str, *, op: int | None = None) -> UndoResult:
+        """Restore exactly what the session's latest undo replaced, or the undo of operation `op`.
+
+        Raises:
+            NothingToUndoError: there is no undo to take back, or something was done since the latest one.
+        """
+        with self._write():
+            row = self._latest_undo(self._sid(session_id)) if op is None else self._undo_of(op)
+            if row is None:
+                raise NothingToUndoError(
+                    "Nothing to redo", hint="only an undo can be redone, before anything else is done"
+                )
+            return self._take_back(row, REDO)
+
+    def _take_back(self, row: tuple[Any, ...], command: str) -> UndoResult:
+        op, sid, _at, done, summary, changes, undoes, _undone_by = row
+        journal = Journal(self.connection)
+        kept: list[KeptBranch] = []
+        skipped: list[str] = []
+        for change in reversed(json.loads(changes)):
+            self._restore(journal, change, op, kept, skipped)
+        text = f"{command} {done}: {summary}" if command == UNDO else f"redo: {summary.removeprefix('undo ')}"
+        new = journal.record(sid, self.clock(), command, text, undoes=op)
+        self.connection.execute("update operations set undone_by = ? where op = ?", (new, op))
+        if command == REDO:
+            self.connection.execute("update operations set undone_by = null where op = ?", (undoes,))
+        return UndoResult(new, self._operation(self._op_row(op)), self._session_of(sid), tuple(kept), tuple(skipped))
+
+    def _restore(
+        self, journal: Journal, change: RawChange, op: int, kept: list[KeptBranch], skipped: list[str]
+    ) -> None:
+        kind, where, name, before, after = change
+        if kind == "rename":
+            self._rename_back(journal, int(where), before, after, skipped)
+            return
+        now = journal.current(kind, where, name)
+        if kind == "branch":
+            if now and now not in (after, before):
+                self._keep_branch(journal, int(where), str(name), now, after, before, kept)
+            if before is None and self._current_branch(int(where)) == name:
+                skipped.append(f"branch {name} is the current one and was kept")
+            else:
+                journal.change(kind, where, name, before)
+        elif now == after:
+            journal.change(kind, where, name, before)
+        elif now != before:
+            shown = (
+                f"the label of {self.forest.id_of(int(name))}"
+                if kind == "label"
+                else f"the {name or 'current session'}"
+            )
+            skipped.append(f"{shown} was changed after operation {op} and was left as it is")
+
+    def _rename_back(self, journal: Journal, sid: int, before: str, after: str, skipped: list[str]) -> None:
+        if journal.current("branch", sid, after) is None or journal.current("branch", sid, before) is not None:
+            skipped.append(f"branch {after} was renamed or removed since and was left as it is")
+        else:
+            journal.rename_branch(sid, after, before)
+
+    def _keep_branch(
+        self,
+        journal: Journal,
+        sid: int,
+        name: str,
+        leaf: int,
+        after: int | None,
+        before: int | None,
+        kept: list[KeptBranch],
+    ) -> None:
+        """Keep what was appended since under a name of its own, unless another branch keeps it already."""
+        others = self.connection.execute(
+            "select leaf from branches where sid = ? and name <> ? and leaf is not null", (sid, name)
+        ).fetchall()
+        if any(self.forest.is_on_path(leaf, other) for (other,) in [*others, (before or None,)]):
+            return
+        free = self._free_branch(sid, name)
+        journal.set_branch(sid, free, leaf)
+        shared = self.forest.common_ancestor(leaf, after if after != BEFORE_FIRST else None)
+        count = self.forest.depth(leaf) - self.forest.depth(shared)
+        kept.append(KeptBranch(free, str(self.forest.id_of(leaf)), count))
+
+    def _latest(self, sid: int) -> tuple[Any, ...] | None:
+        found: tuple[Any, ...] | None = self.connection.execute(
+            f"select {_COLUMNS} from operations where sid = ? and undoes is null and undone_by is null"
+            " order by op desc limit 1",
+            (sid,),
+        ).fetchone()
+        return found
+
+    def _latest_undo(self, sid: int) -> tuple[Any, ...] | None:
+        """Return the newest undo that stands, None when something else was done after it."""
+        found: tuple[Any, ...] | None = self.connection.execute(
+            f"select {_COLUMNS} from operations where sid = ? and command = '{UNDO}' and undone_by is null"
+            " and op > coalesce((select max(op) from operations where sid = ?1 and undoes is null), 0)"
+            " order by op desc limit 1",
+            (sid,),
+        ).fetchone()
+        return found
+
+    def _undo_of(self, op: int) -> tuple[Any, ...] | None:
+        row = self._op_row(op)
+        return None if row[7] is None else self._op_row(row[7])
+
+    def _op_row(self, op: int) -> tuple[Any, ...]:
+        row: tuple[Any, ...] | None = self.connection.execute(
+            f"select {_COLUMNS} from operations where op = ?", (op,)
+        ).fetchone()
+        if row is None:
+            raise NothingToUndoError(f"There is no operation {op}", hint="list them with: pi-session ops")
+        return row
+
+    def _operation(self, row: tuple[Any, ...]) -> Operation:
+        op, sid, at, command, summary, changes, undoes, undone_by = row
+        shown = tuple(self._change(change) for change in json.loads(changes))
+        return Operation(op, self._session_of(sid).id, at, command, summary, shown, undoes, undone_by)
+
+    def _change(self, change: RawChange) -> Change:
+        """Return a change with ids in place of keys."""
+        kind, where, name, before, after = change
+        if kind == "place":
+            values = [None if value is None else self._session_of(value).id for value in (before, after)]
+            return Change(kind, None, str(where), *values)
+        session_id = self._session_of(int(where)).id
+        if kind == "rename":
+            return Change(kind, session_id, str(after), before, after)
+        if kind == "branch":
+            return Change(kind, session_id, str(name), self._shown_leaf(before), self._shown_leaf(after))
+        if kind == "label":
+            texts = [value[0] if value else None for value in (before, after)]
+            return Change(kind, session_id, str(self.forest.id_of(int(name))), *texts)
+        return Change(kind, session_id, str(name), before, after)
+
+    def _shown_leaf(self, value: int | None) -> str | None:
+        return None if value is None else self.forest.id_of(value or None) or "before the first entry"
