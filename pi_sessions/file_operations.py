@@ -42,7 +42,8 @@ def file_operations(messages: Iterable[JsonObject], *, carried: Sequence[StoredE
     """Return the file operations of messages and of summaries made before.
 
     Args:
-        messages: Calls of `read`, `write` and `edit` with a text `path` count, in answers and in a result's nested calls.
+        messages: Calls of `read`, `write` and `edit` with a text `path` count, in answers and in the nested calls of
+            tool results.
         carried: Compaction or branch summary entries whose lists count too, unless a hook wrote them; their modified
             files count as edited.
     """
