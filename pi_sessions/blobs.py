@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 SHORTEST = 64
 _BASE64 = re.compile(
-    r'(?:"data"\s*:\s*"|data:[A-Za-z0-9.+/-]{1,80};base64,)(?P<run>[A-Za-z0-9+/]{%d,}={0,2})' % SHORTEST
+    r'(?:"data"\s*:\s*"|data:[A-Za-z0-9.+/-]{1,80};base64,)'
+    rf"(?P<run>[A-Za-z0-9+/]{{{SHORTEST},}}={{0,2}})"
 )
 EXTRA_OFFSET = 1 << 40
 

@@ -228,7 +228,7 @@ class Branching(Appending, Reading):
         return self._set_fact(session_id, "cwd", cwd, "move", f"directory {cwd}")
 
     def delete_session(self, session_id: str) -> int:
-        """Mark a session removed; its entries stay until `gc`, forks are not touched; returns the operation's number."""
+        """Mark a session removed; its entries stay, forks are not touched; returns the operation's number."""
         return self._set_fact(session_id, "deleted", self.clock(), "rm", "remove the session")
 
     def set_current(self, place: str, session_id: str) -> None:
@@ -332,7 +332,8 @@ class Branching(Appending, Reading):
                 first_user = first_key = None
         created = execute("select created from sessions where sid = ?", (sid,)).fetchone()[0]
         execute(
-            "update sessions set origin_key = ?, messages = ?, first_user = ?, first_user_key = ?, last = ? where sid = ?",
+            "update sessions set origin_key = ?, messages = ?, first_user = ?, first_user_key = ?, last = ?"
+            " where sid = ?",
             (leaf, messages, first_user, first_key, last if messages else created, sid),
         )
 

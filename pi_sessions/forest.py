@@ -1,8 +1,8 @@
 """The forest of entries as key ranges: the one place that knows how segments are laid out.
 
 An entry's key is `segment << 24 | position`. Its parent is the key before it, or the segment's parent for the first
-position, so a path from root to leaf is one range per segment, read in a few contiguous scans. Reads only; `appending.py`
-writes.
+position, so a path from root to leaf is one range per segment, read in a few contiguous scans. Reads only;
+`appending.py` writes.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ class Forest:
         heads = [
             row[0]
             for row in execute(
-                "select leaf from branches where sid = ?1 and leaf is not null union select key from tips where sid = ?1",
+                "select leaf from branches where sid = ?1 and leaf is not null"
+                " union select key from tips where sid = ?1",
                 (sid,),
             )
         ]

@@ -185,8 +185,8 @@ class Importing(OperationLog):
             "insert into imports(sid, op, leaf, at, format, source, source_id, digest, size, mtime, lines)"
             " values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                sid, op, merge.key_of(parsed.leaf), self.clock(), parsed.format, parsed.source, parsed.id, parsed.digest,
-                parsed.size, parsed.mtime_ms, parsed.lines_read,
+                sid, op, merge.key_of(parsed.leaf), self.clock(), parsed.format, parsed.source, parsed.id,
+                parsed.digest, parsed.size, parsed.mtime_ms, parsed.lines_read,
             ),
         )  # fmt: skip
         self.connection.executemany(
@@ -335,7 +335,7 @@ def in_tree_order(entries: Iterable[StoredEntry]) -> Iterator[StoredEntry]:
 
 
 def origin_id(reference: str | None) -> str | None:
-    """Return the session id a header's origin stands for: the id in the name of a session file, else the text itself."""
+    """Return the session id a header's origin names: the id in the name of a session file, else the text itself."""
     if not reference:
         return None
     match = _FILE_OF_SESSION.search(reference)

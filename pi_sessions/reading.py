@@ -254,11 +254,7 @@ class Reading(StoreBase):
 
 
 def _session(row: tuple[Any, ...]) -> Session:
-    (
-        session_id, cwd, name, created, last, messages, first_user, leaf, branch, origin, origin_entry, archived, pinned,
-        deleted, model, header,
-    ) = row  # fmt: skip
+    *plain, archived, pinned, deleted, model, header = row
     return Session(
-        session_id, cwd, name, created, last, messages, first_user, leaf, branch, origin, origin_entry, bool(archived),
-        bool(pinned), deleted is not None, model, json.loads(header) if header else {},
-    )  # fmt: skip
+        *plain, bool(archived), bool(pinned), deleted is not None, model, json.loads(header) if header else {}
+    )

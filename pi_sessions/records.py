@@ -54,7 +54,8 @@ class Record:
     _defaults: dict[str, Any] = {}  # noqa: RUF012 (shadowed per subclass, never mutated)
 
     def __init_subclass__(cls) -> None:
-        own = tuple(name for name in cls.__dict__.get("__annotations__", {}) if not name.startswith("_"))
+        annotations = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 (importing inspect is what this avoids)
+        own = tuple(name for name in annotations if not name.startswith("_"))
         defaults = {name: cls.__dict__[name] for name in own if name in cls.__dict__}
         cls._fields = (*cls._fields, *(name for name in own if name not in cls._fields))
         cls._defaults = {**cls._defaults, **defaults}

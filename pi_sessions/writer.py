@@ -32,7 +32,7 @@ class Writer:
         self.diverged = False
 
     def append(self, entry: JsonObject | StoredEntry) -> StoredEntry:
-        """Append one entry under the leaf this writer knows; raises as `SessionStore.append` but never LeafMovedError."""
+        """Append one entry under the leaf this writer knows; as `SessionStore.append`, but never LeafMovedError."""
         try:
             stored = self._store.append(self.session_id, entry, branch=self.branch, expect=self.leaf)
         except LeafMovedError:
