@@ -254,7 +254,9 @@ class Reading(StoreBase):
 
 
 def _session(row: tuple[Any, ...]) -> Session:
-    *plain, archived, pinned, deleted, model, header = row
-    return Session(
-        *plain, bool(archived), bool(pinned), deleted is not None, model, json.loads(header) if header else {}
-    )
+    values = dict(zip(Session._fields, row, strict=True))
+    for flag in ("archived", "pinned"):
+        values[flag] = bool(values[flag])
+    values["deleted"] = values["deleted"] is not None
+    values["header"] = json.loads(values["header"]) if values["header"] else {}
+    return Session(**values)
