@@ -71,20 +71,34 @@ def read_pi_file(path: str, *, new_id: NewId | None = None) -> ParsedSession:
     Source: Pi 1.6.0, "Reading" and "Versions"; deviations are named in `pi_records`, `pi_links` and `pi_migration`.
     """
     records = PiRecords(path)
-    try:
-        with open(path, "rb", buffering=_BLOCK, opener=_open_without_waiting) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise SourceError(f"{path} is not a regular file")
-            source = _Source(file)
+    with open_source(path) as file:
+        status = os.fstat(file.fileno())
+        source = _Source(file)
+        try:
             records.read(source.lines())
+        except OSError as error:
+            raise _unreadable(path, error) from error
+    if source.size == 0:
+        raise SourceError(f"{path} is empty", hint="there is nothing to import; the file was left as it is")
+    return _finish(records, source, path, status.st_mtime_ns // 1_000_000, new_id)
+
+
+def open_source(path: str) -> BinaryIO:
+    """Open a regular file for reading its lines as bytes.
+
+    Raises:
+        SourceError: it is missing, no regular file, or may not be read.
+    """
+    try:
+        file = open(path, "rb", buffering=_BLOCK, opener=_open_without_waiting)  # noqa: SIM115 (the caller closes it)
     except OSError as error:
         raise _unreadable(path, error) from error
     except ValueError as error:
         raise SourceError(f"{path!r} is no file name: {error}") from error
-    if source.size == 0:
-        raise SourceError(f"{path} is empty", hint="there is nothing to import; the file was left as it is")
-    return _finish(records, source, path, status.st_mtime_ns // 1_000_000, new_id)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise SourceError(f"{path} is not a regular file")
+    return file
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
