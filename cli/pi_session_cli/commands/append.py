@@ -1,0 +1,168 @@
+"""`append`: put messages or whole entries under the leaf, for people and for scripts."""
+
+from __future__ import annotations
+
+from pi_session_cli.answers import Answer, Done
+from pi_session_cli.declare import SESSION_OPTION, Argument, Command, Option
+from pi_session_cli.invocation import argument
+from pi_sessions.errors import CannotError, InvalidEntryError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pi_session_cli.invocation import Invocation
+    from pi_sessions.stored import JsonObject
+
+ROLES = ("user", "assistant", "system")
+
+COMMAND = Command(
+    name="append",
+    group="run",
+    help="Append messages to a session",
+    details=(
+        "Each TEXT becomes one message; `-` reads one from standard input. With --json-lines each line is a message or "
+        "a whole entry in Pi's JSON, checked before anything is written: all lines are stored or none. "
+        "The ids of the new entries are printed."
+    ),
+    examples=(
+        'pi-session append "What does the lock protect?"',
+        "git diff | pi-session append -",
+        "pi-session append --json-lines entries.jsonl --expect 77aa01f3",
+    ),
+    json="One object: sessionId, branch, leaf, ids.",
+    arguments=(Argument("texts", "TEXT", "Text of a message", required=False, repeatable=True),),
+    options=(
+        SESSION_OPTION,
+        Option("role", ("--role",), "Who speaks", "choice", "ROLE", "user", ROLES),
+        Option(
+            "model", ("--model",), "Model of an assistant message (default: the one in force)", "text", "PROVIDER/MODEL"
+        ),
+        Option(
+            "json_lines",
+            ("--json-lines",),
+            "Read messages or entries from a file, - for standard input",
+            "text",
+            "FILE",
+        ),
+        Option("branch", ("--branch",), "Append to this branch instead of the current one", "text", "BRANCH"),
+        Option("expect", ("--expect",), "Refuse unless this entry is still the leaf", "text", "ENTRY"),
+    ),
+    writes=True,
+)
+
+
+def run(
+    ctx: Invocation,
+    texts: tuple[str, ...],
+    *,
+    session: str | None,
+    role: str,
+    model: str | None,
+    json_lines: str | None,
+    branch: str | None,
+    expect: str | None,
+) -> Answer:
+    """Append to the session, as one operation."""
+    if bool(texts) == (json_lines is not None):
+        raise UsageError("Give either TEXT or --json-lines", hint='pi-session append "a message"')
+    entries = read_entries(ctx, json_lines) if json_lines is not None else None
+    spoken = [read_text(ctx) if text == "-" else text for text in texts]
+    with ctx.change_store() as store:
+        here = ctx.session(store, session)
+        if entries is None:
+            named = model or here.model or "unknown/unknown"
+            now = ctx.clock()
+            entries = [{"type": "message", "message": message(role, text, named, now)} for text in spoken]
+        guard = {} if expect is None else {"expect": ctx.entry(store, expect, here.id)[1]}
+        with store.recording(here.id, "append", f"append {len(entries)} {'entry' if len(entries) == 1 else 'entries'}"):
+            stored = store.append_many(here.id, entries, branch=branch, **guard)
+        into = branch or here.branch
+    ids = [entry.id for entry in stored]
+    return Answer(
+        "done",
+        Done({"sessionId": here.id, "branch": into, "leaf": ids[-1] if ids else here.leaf, "ids": ids}, tuple(ids)),
+        (f"Appended {len(ids)} to {into}",),
+        (f"pi-session log{argument(here, session)} --last 5",),
+    )
+
+
+def message(role: str, text: str, model: str, now_ms: int) -> JsonObject:
+    """Return a message in Pi's form.
+
+    Args:
+        model: `provider/model`, for an assistant message.
+        now_ms: Unix milliseconds.
+    """
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if role == "system":
+        return {"role": role, "content": text, "timestamp": now_ms}
+    content = [{"type": "text", "text": text}]
+    if role == "user":
+        return {"role": role, "content": content, "timestamp": now_ms}
+    provider, _, name = model.partition("/")
+    counts = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
+    usage = {**counts, "totalTokens": 0, "cost": {**counts, "total": 0}}
+    told = {"role": role, "content": content, "api": "unknown", "provider": provider, "model": name or provider}
+    return {**told, "usage": usage, "stopReason": "stop", "timestamp": now_ms}
+
+
+def read_text(ctx: Invocation) -> str:
+    """Return standard input as one message, without its last line feed."""
+    return ctx.stdin.read().removesuffix("\n")
+
+
+def read_entries(ctx: Invocation, source: str) -> list[JsonObject]:
+    """Return the checked entries of a JSON Lines source.
+
+    Raises:
+        InvalidEntryError: a line is no message and no entry; the message names the line.
+        CannotError: the file cannot be read.
+    """
+    import os
+
+    if source == "-":
+        raw = ctx.stdin.buffer.read() if hasattr(ctx.stdin, "buffer") else ctx.stdin.read().encode()
+    else:
+        try:
+            with open(os.path.join(ctx.place, source), "rb") as file:
+                raw = file.read()
+        except OSError as error:
+            raise CannotError(
+                f"Cannot read {source}: {error.strerror}", hint="name a file, or - for standard input"
+            ) from error
+    entries = [read_line(line, number) for number, line in enumerate(raw.split(b"\n"), 1) if line.strip()]
+    if not entries:
+        raise InvalidEntryError(
+            f"{'Standard input' if source == '-' else source} holds no entry", hint="one JSON object a line"
+        )
+    return entries
+
+
+def read_line(line: bytes, number: int) -> JsonObject:
+    """Return the entry on a line: an entry as it came, or one around a bare message."""
+    import json
+
+    from pydantic import ValidationError
+
+    from pi_sessions.entries import parse_entry
+    from pi_sessions.messages import parse_message
+
+    try:
+        value = json.loads(line.decode("utf-8"))
+    except ValueError as error:
+        raise refused(number, str(error)) from error
+    if not isinstance(value, dict):
+        raise refused(number, "not a JSON object")
+    try:
+        if isinstance(value.get("role"), str) and "type" not in value:
+            parse_message(value)
+            return {"type": "message", "message": value}
+        parse_entry({"id": "00000000", "parentId": None, "timestamp": "1970-01-01T00:00:00.000Z", **value})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise refused(number, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    return value
+
+
+def refused(number: int, reason: str) -> InvalidEntryError:
+    """Return the error for a line; nothing was written."""
+    return InvalidEntryError(f"Line {number}: {reason}", hint="correct the line and try again; nothing was stored")

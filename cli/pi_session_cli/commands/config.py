@@ -1,0 +1,56 @@
+"""`config`: the settings in force and where each comes from."""
+
+from __future__ import annotations
+
+from pi_session_cli.answers import Answer, Done
+from pi_session_cli.declare import Argument, Command
+from pi_sessions.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pi_session_cli.invocation import Invocation
+
+COMMAND = Command(
+    name="config",
+    group="set up",
+    help="Show the settings and where each comes from",
+    details=(
+        "A flag counts before the environment, the environment before config.toml, that before the default. "
+        "With NAME only its value is printed. Settings: db (PI_SESSION_DB), durable (PI_SESSION_DURABLE), busy_timeout_s "
+        "(PI_SESSION_BUSY_TIMEOUT_S), limit (PI_SESSION_LIMIT), color (PI_SESSION_COLOR, NO_COLOR); PI_SESSION_CONFIG "
+        "names another settings file."
+    ),
+    examples=("pi-session config", "pi-session config db"),
+    json="One object: file, fileExists, settings (name, value, source).",
+    arguments=(Argument("name", "NAME", "Setting whose value is printed", required=False),),
+)
+
+
+def run(ctx: Invocation, name: str | None) -> Answer:
+    """Show the settings."""
+    import os
+
+    from pi_session_cli.render.rows import Rows
+    from pi_session_cli.settings import KNOWN
+
+    path = ctx.settings.config_path
+    found = ctx.settings.all()
+    there = os.path.exists(path)
+    told = {
+        "file": path,
+        "fileExists": there,
+        "settings": [{"name": each.name, "value": each.value, "source": each.source} for each in found],
+    }
+    if name is not None:
+        one = next((each for each in found if each.name == name), None)
+        if one is None:
+            names = ", ".join(known.name for known in KNOWN)
+            raise UsageError(f"No setting is called {name}", hint=f"there are: {names}")
+        return Answer("done", Done({"name": one.name, "value": one.value, "source": one.source}, (shown(one.value),)))
+    rows = tuple((each.name, each.source, shown(each.value)) for each in found)
+    return Answer("rows", Rows(told, rows), (f"Settings file: {path}{'' if there else ' (not there)'}",))
+
+
+def shown(value: object) -> str:
+    """Return a value as the settings file spells it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,100 @@
+"""`show`: a session in one screen, or one entry in full."""
+
+from __future__ import annotations
+
+from pi_session_cli.answers import Answer
+from pi_session_cli.declare import ENTRY_HELP, SESSION_OPTION, Argument, Command
+from pi_session_cli.invocation import argument
+from pi_sessions.errors import SessionNotFoundError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pi_session_cli.invocation import Invocation
+    from pi_sessions.results import Session
+    from pi_sessions.store import SessionStore
+
+COMMAND = Command(
+    name="show",
+    group="inspect",
+    help="Show a session or one entry",
+    details=(
+        "A name that fits a session shows the session; with -s, or when it fits none, it is taken as an entry. "
+        "Without a name the current session is shown."
+    ),
+    examples=("pi-session show", "pi-session show 7f3a", "pi-session show @", "pi-session show 77aa01f3 -s 7f3a"),
+    json="A session: its facts, branches, tips, labels, totals. An entry: sessionId, entry, children, active, label, branches, tokens.",
+    arguments=(Argument("what", "WHAT", f"SESSION, or ENTRY: {ENTRY_HELP}", required=False),),
+    options=(SESSION_OPTION,),
+)
+
+
+def run(ctx: Invocation, what: str | None, *, session: str | None) -> Answer:
+    """Show what was named."""
+    with ctx.read_store() as store:
+        if what is None:
+            return summary(ctx, store, ctx.session(store, session))
+        if session is None and not what.startswith("@") and ":" not in what:
+            try:
+                named = ctx.session(store, what)
+            except SessionNotFoundError as error:
+                try:
+                    here, entry_id = ctx.entry(store, what, None)
+                except SessionNotFoundError:
+                    raise SessionNotFoundError(
+                        f"There is no session {what}, and none here to look for an entry {what} in",
+                        hint=f"say which session: pi-session show {what} -s SESSION",
+                    ) from error
+            else:
+                return summary(ctx, store, named)
+        else:
+            here, entry_id = ctx.entry(store, what, session)
+        if entry_id is None:
+            return summary(ctx, store, here)
+        return one_entry(store, here, entry_id)
+
+
+def summary(ctx: Invocation, store: SessionStore, here: Session) -> Answer:
+    """Return a session in one screen."""
+    import os
+
+    from pi_session_cli.render.summary import Summary
+    from pi_sessions.totals import session_totals
+
+    entries = store.entries(here.id)
+    gone = bool(here.cwd) and os.path.isabs(here.cwd) and not os.path.isdir(here.cwd)
+    shown = Summary(
+        here,
+        tuple(store.branches(here.id)),
+        tuple(store.tips(here.id)),
+        tuple(store.labels(here.id).values()),
+        session_totals(entries),
+        len(entries),
+        gone,
+    )
+    return Answer(
+        "summary",
+        shown,
+        (),
+        (f"pi-session tree{argument(here, here.id)}", f"pi-session log{argument(here, here.id)} --last 5"),
+    )
+
+
+def one_entry(store: SessionStore, here: Session, entry_id: str) -> Answer:
+    """Return one entry in full."""
+    from pi_session_cli.render.entry import OneEntry
+    from pi_sessions.context import entry_messages
+    from pi_sessions.tokens import estimate_tokens
+
+    entry = store.entry(here.id, entry_id)
+    label = store.labels(here.id).get(entry_id)
+    messages = entry_messages(entry)
+    shown = OneEntry(
+        here,
+        entry,
+        tuple(store.children(here.id, entry_id)),
+        any(each.id == entry_id for each in store.path(here.id)),
+        label.text if label else None,
+        tuple(branch.name for branch in store.branches(here.id) if branch.leaf == entry_id),
+        sum(map(estimate_tokens, messages)) if messages else None,
+    )
+    return Answer("entry", shown)

@@ -1,0 +1,40 @@
+"""Failures on the way out: one `Error:` line, a `Hint:` line and an exit code, and with `--json` one object."""
+
+from __future__ import annotations
+
+from pi_session_cli.render.safe import one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from pi_sessions.errors import PiSessionError
+
+INTERRUPTED = 130
+CANDIDATES_SHOWN = 10
+
+
+def report(error: PiSessionError, stderr: TextIO) -> int:
+    """Say on stderr what went wrong and what gets further.
+
+    Returns:
+        The exit code.
+    """
+    candidates: tuple[str, ...] = getattr(error, "candidates", ())
+    lines = [f"Error: {one_line(error.message, 2000)}"]
+    lines += [f"  {one_line(each)}" for each in candidates[:CANDIDATES_SHOWN]]
+    if len(candidates) > CANDIDATES_SHOWN:
+        lines.append(f"  and {len(candidates) - CANDIDATES_SHOWN} more")
+    if error.hint:
+        lines.append(f"Hint: {one_line(error.hint, 2000)}")
+    stderr.write("\n".join(lines) + "\n")
+    return error.exit_code
+
+
+def to_json(error: PiSessionError) -> dict[str, object]:
+    """Return the object that `--json` prints for a failure."""
+    told: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint}
+    candidates: tuple[str, ...] = getattr(error, "candidates", ())
+    if candidates:
+        told["candidates"] = list(candidates)
+    return {"error": told}

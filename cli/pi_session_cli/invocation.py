@@ -1,0 +1,130 @@
+"""One invocation of the program: who calls, from where, with which settings; and the store behind it.
+
+Commands get this as `ctx`. It opens the store as the settings say and turns what people type into sessions and
+entries, so that every command names them alike.
+"""
+
+from __future__ import annotations
+
+from pi_session_cli.settings import Settings
+from pi_sessions.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TextIO
+
+    from pi_session_cli.render.screen import Screen
+    from pi_sessions.ids import Clock, NewId
+    from pi_sessions.results import Session
+    from pi_sessions.store import SessionStore
+
+SESSION_VARIABLE = "PI_SESSION_ID"
+
+
+class Invocation:
+    """What a command may use.
+
+    Attributes:
+        environ: The environment.
+        place: Directory whose current session is meant.
+        settings: Values in force.
+        stdin, stdout, stderr: Streams; commands read stdin and leave the others to `render/`.
+        as_json: Whether `--json` was given.
+        screen: How stdout can be drawn on.
+    """
+
+    def __init__(
+        self,
+        *,
+        environ: Mapping[str, str],
+        place: str,
+        settings: Settings,
+        stdin: TextIO,
+        stdout: TextIO,
+        stderr: TextIO,
+        as_json: bool,
+        screen: Screen,
+        clock: Clock,
+        new_id: NewId,
+        new_session_id: NewId,
+    ) -> None:
+        self.environ = environ
+        self.place = place
+        self.settings = settings
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+        self.as_json = as_json
+        self.screen = screen
+        self.clock = clock
+        self.new_id = new_id
+        self.new_session_id = new_session_id
+
+    def read_store(self) -> SessionStore:
+        """Open the store without ever writing to it or making it."""
+        return self._open(create=False, read_only=True)
+
+    def change_store(self, *, create: bool = False) -> SessionStore:
+        """Open the store for writing; only `new` and `import` may make it."""
+        return self._open(create=create, read_only=False)
+
+    def _open(self, *, create: bool, read_only: bool) -> SessionStore:
+        from pi_sessions.store import SessionStore
+
+        timeout = self.settings.get("busy_timeout_s").value
+        return SessionStore.open(
+            str(self.settings.get("db").value),
+            create=create,
+            read_only=read_only,
+            durable=bool(self.settings.get("durable").value),
+            busy_timeout_s=float(timeout or 0),
+            clock=self.clock,
+            new_id=self.new_id,
+            new_session_id=self.new_session_id,
+        )
+
+    def session(self, store: SessionStore, reference: str | None, *, removed: bool = False) -> Session:
+        """Return the session a person means.
+
+        Args:
+            reference: What was typed; None for the current session.
+            removed: A removed session will do, too.
+
+        Raises:
+            SessionNotFoundError: there is none, or PI_SESSION_ID names an unknown one.
+            AmbiguousReferenceError: it could be several; the error lists them.
+        """
+        from pi_sessions.refs import resolve_session
+
+        known = self.environ.get(SESSION_VARIABLE) or None
+        return resolve_session(store, reference, env_id=known, place=self.place, removed=removed)
+
+    def entry(self, store: SessionStore, reference: str, session: str | None) -> tuple[Session, str | None]:
+        """Return the session and the entry a person means; None is the place before the first entry.
+
+        Args:
+            reference: ENTRY or SESSION:ENTRY.
+            session: What `--session` says, None when it was not given.
+
+        Raises:
+            UsageError: `--session` and SESSION:ENTRY name different sessions.
+            EntryNotFoundError, AmbiguousReferenceError: as for sessions.
+        """
+        from pi_sessions.refs import resolve_entry, split_reference
+
+        inside, entry = split_reference(reference)
+        here = self.session(store, inside if inside is not None else session)
+        if inside is not None and session is not None and self.session(store, session).id != here.id:
+            raise UsageError(f"{reference} is not in the session --session names", hint="leave out one of the two")
+        return here, resolve_entry(store, here.id, entry)
+
+
+def option(session: Session, given: str | None) -> str:
+    """Return ` -s ID` for a command to type next, or nothing when the current session is meant anyway."""
+    return f" -s {session.id}" if given else ""
+
+
+def argument(session: Session, given: str | None) -> str:
+    """Return ` ID` for a command to type next, or nothing when the current session is meant anyway."""
+    return f" {session.id}" if given else ""

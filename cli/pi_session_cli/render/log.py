@@ -1,0 +1,168 @@
+"""View of `log`: a transcript to read, entry by entry."""
+
+from __future__ import annotations
+
+import json
+
+from pi_session_cli.render.safe import block, one_line
+from pi_session_cli.render.screen import count
+from pi_session_cli.render.wire import session_json
+from pi_session_cli.render.words import calls, gist, speaker, styles, text_of
+from pi_sessions.records import Record
+from pi_sessions.texts import content_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pi_session_cli.render.screen import Screen
+    from pi_sessions.results import Label, Session
+    from pi_sessions.stored import JsonObject, StoredEntry
+
+RESULT_LINES = 8
+CALL_LENGTH = 160
+
+
+class Transcript(Record):
+    """A path to read.
+
+    Attributes:
+        entries: In order.
+        before: How many entries of the path lie before the first one.
+        whole: Show thinking and long results in full.
+    """
+
+    session: Session
+    entries: tuple[StoredEntry, ...]
+    labels: dict[str, Label]
+    before: int
+    whole: bool
+
+
+def lines(data: Transcript, screen: Screen) -> Iterator[str]:
+    """Yield the transcript."""
+    if data.before:
+        yield screen.paint(f"({count(data.before, 'entry', 'entries')} before)", "dim")
+        yield ""
+    for place, entry in enumerate(data.entries):
+        if place:
+            yield ""
+        label = data.labels.get(entry.id)
+        yield title(entry, label.text if label else None, screen)
+        for line in body(entry, data.whole):
+            yield f"  {line}".rstrip()
+
+
+def title(entry: StoredEntry, label: str | None, screen: Screen) -> str:
+    """Return the line above what is said: speaker, id, time, model, label."""
+    message = entry.message or {}
+    who = screen.paint(one_line(speaker(entry)), *styles(entry))
+    parts = [who, screen.paint(one_line(entry.id), "yellow"), screen.paint(screen.when(entry.time_ms), "dim")]
+    if message.get("role") == "assistant" and message.get("model"):
+        parts.append(screen.paint(one_line(text_of(message.get("model"))), "dim"))
+    if label:
+        parts.append(screen.paint(f"[{one_line(label)}]", "yellow", "bold"))
+    return "  ".join(parts)
+
+
+def body(entry: StoredEntry, whole: bool) -> Iterator[str]:
+    """Yield what an entry says, line by line, safe for a terminal."""
+    if entry.type != "message":
+        yield from fields_body(entry)
+        return
+    message = entry.message or {}
+    role = message.get("role")
+    if role == "bashExecution":
+        yield f"$ {one_line(text_of(message.get('command')))}"
+        yield from shortened(text_of(message.get("output")), whole)
+    elif role == "toolResult":
+        yield one_line(text_of(message.get("toolName"))) + (" failed" if message.get("isError") else "")
+        yield from shortened(content_text(message.get("content")), whole)
+        yield from images(message)
+    elif role == "assistant":
+        yield from answer(message, whole)
+    else:
+        yield from block(content_text(message.get("content")).strip("\n"))
+        yield from images(message)
+
+
+def answer(message: JsonObject, whole: bool) -> Iterator[str]:
+    """Yield the blocks of an answer in order."""
+    content = message.get("content")
+    for each in content if isinstance(content, list) else [{"type": "text", "text": text_of(content)}]:
+        kind = each.get("type") if isinstance(each, dict) else None
+        if kind == "text" and text_of(each.get("text")).strip():
+            yield from block(text_of(each.get("text")).strip("\n"))
+        elif kind == "thinking" and text_of(each.get("thinking")):
+            thought = text_of(each.get("thinking"))
+            if whole:
+                yield from (f"(thinking) {line}" for line in block(thought))
+            else:
+                yield f"(thinking, {count(len(thought), 'character')})"
+        elif kind == "toolCall":
+            yield call_line(each, whole)
+    if message.get("stopReason") in ("error", "aborted", "length"):
+        yield f"({one_line(text_of(message.get('stopReason')))}: {one_line(text_of(message.get('errorMessage')) or 'no reason given')})"
+
+
+def call_line(call: JsonObject, whole: bool) -> str:
+    """Return a tool call with its arguments on one line."""
+    arguments = call.get("arguments")
+    told = ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in (arguments.items() if isinstance(arguments, dict) else ())
+    )
+    text = one_line(f"{text_of(call.get('name'))}({told})", 100_000)
+    return text if whole or len(text) <= CALL_LENGTH else text[: CALL_LENGTH - 3] + "..."
+
+
+def shortened(text: str, whole: bool) -> Iterator[str]:
+    """Yield the lines of an output, the first few unless the whole is wanted."""
+    told = list(block(text.strip("\n")))
+    shown = told if whole or len(told) <= RESULT_LINES + 1 else told[:RESULT_LINES]
+    yield from (f"| {line}" for line in shown if text)
+    if len(told) > len(shown):
+        yield f"| ({count(len(told) - len(shown), 'more line')}; --full shows them)"
+
+
+def images(message: JsonObject) -> Iterator[str]:
+    """Yield a line per image: its kind and size, never its bytes."""
+    content = message.get("content")
+    for each in content if isinstance(content, list) else ():
+        if isinstance(each, dict) and each.get("type") == "image":
+            size = len(text_of(each.get("data"))) * 3 // 4
+            yield f"[image {one_line(text_of(each.get('mimeType')))}, {count(size, 'byte')}]"
+
+
+def fields_body(entry: StoredEntry) -> Iterator[str]:
+    """Yield what an entry other than a message says."""
+    fields = entry.fields
+    if entry.type in ("compaction", "branch_summary"):
+        yield from block(text_of(fields.get("summary")).strip("\n"))
+    elif entry.type == "custom_message":
+        yield from block(content_text(fields.get("content")).strip("\n"))
+    else:
+        text = one_line(gist(entry))
+        if text:
+            yield text
+
+
+def readable(entries: Iterable[StoredEntry]) -> list[StoredEntry]:
+    """Return the entries a reader of a transcript wants: no bookkeeping, no empty answers."""
+    kinds = ("message", "compaction", "branch_summary", "custom_message", "model_change", "context_edit")
+    return [entry for entry in entries if entry.type in kinds and (entry.type != "message" or says(entry))]
+
+
+def says(entry: StoredEntry) -> bool:
+    """Whether a message has anything to show."""
+    message = entry.message or {}
+    return message.get("role") != "assistant" or bool(calls(message)) or gist(entry) != "(empty)"
+
+
+def to_json(data: Transcript) -> dict[str, object]:
+    """Return the entries as Pi writes them."""
+    return {
+        "session": session_json(data.session),
+        "before": data.before,
+        "entries": [entry.to_dict() for entry in data.entries],
+    }

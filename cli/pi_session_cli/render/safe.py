@@ -1,0 +1,56 @@
+"""Text from conversations made safe for a terminal.
+
+No escape sequence, control character or direction mark from content reaches the terminal: what could move the cursor,
+change colours, hide or reorder text is shown as an escape (`\\x1b`, `\\u202e`) instead.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TAB = "    "
+
+
+def _escapes() -> dict[int, str]:
+    unsafe = [*range(0x20), *range(0x7F, 0xA0)]
+    # Direction marks, embeddings, overrides and isolates; line and paragraph separators; invisible operators; the
+    # byte order mark; interlinear annotation. The zero-width joiner stays: emoji are made with it.
+    unsafe += [0xAD, 0x61C, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
+    unsafe += range(0xFFF9, 0xFFFC)
+    return {point: f"\\x{point:02x}" if point < 0x100 else f"\\u{point:04x}" for point in unsafe}
+
+
+ESCAPES = _escapes()
+ON_ONE_LINE = ESCAPES | {ord(blank): " " for blank in "\t\n\r\u2028\u2029\x85"}
+IN_A_BLOCK = ESCAPES | {ord("\t"): TAB}
+
+
+def one_line(text: str, limit: int = 1000) -> str:
+    """Return text as a single safe line: runs of white space become one space, the rest is escaped.
+
+    Args:
+        limit: Characters of the text that are looked at; a preview never needs more.
+    """
+    head = text[: limit * 4]
+    line = head if head.isascii() and head.isprintable() else hide_strange(head.translate(ON_ONE_LINE))
+    return " ".join(line.split())[:limit]
+
+
+def block(text: str) -> Iterator[str]:
+    """Yield the safe lines of a text; only line feeds (and CRLF) end a line, tabs become spaces."""
+    for line in text.replace("\r\n", "\n").split("\n"):
+        yield line if line.isascii() and line.isprintable() else hide_strange(line.translate(IN_A_BLOCK))
+
+
+def hide_strange(text: str) -> str:
+    """Escape what no table lists: lone surrogates and the invisible tag characters."""
+    if text.isascii():
+        return text
+    return "".join(char if is_plain(ord(char)) else f"\\u{ord(char):04x}" for char in text)
+
+
+def is_plain(point: int) -> bool:
+    """Whether a code point may go to a terminal as it is (table entries aside)."""
+    return not (0xD800 <= point <= 0xDFFF or 0xE0000 <= point <= 0xE007F)

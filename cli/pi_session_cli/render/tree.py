@@ -1,0 +1,195 @@
+"""View of `tree`: ids and times in columns, then the branches as a picture with the words of each entry."""
+
+from __future__ import annotations
+
+from pi_session_cli.render.safe import one_line
+from pi_session_cli.render.screen import WHEN_CELLS, count
+from pi_session_cli.render.width import fit, pad, width
+from pi_session_cli.render.wire import branch_json, iso, label_json, session_json
+from pi_session_cli.render.words import calls_in, gist, run_gist, speaker, styles
+from pi_sessions.records import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pi_session_cli.render.screen import Screen
+    from pi_sessions.results import Branch, Label, Session
+    from pi_sessions.tree import Row, Tree, TreeView
+
+LEVEL_CELLS = 3
+LONGEST_ID = 12
+SPEAKERS = {"thinking level change": "thinking", "model change": "model", "session info": "name"}
+
+
+class Picture(Record):
+    """A session's tree as it is to be drawn.
+
+    Attributes:
+        tree: All entries.
+        view: The rows shown.
+        branches: The session's branches; `tips` are ends no branch points to.
+        hidden: How many entries the filter leaves out.
+    """
+
+    session: Session
+    tree: Tree
+    view: TreeView
+    branches: tuple[Branch, ...]
+    labels: dict[str, Label]
+    tips: tuple[str, ...]
+    hidden: int
+
+
+def lines(data: Picture, screen: Screen) -> Iterator[str]:
+    """Yield the heading, then one line per row."""
+    yield from heading(data, screen)
+    names = branches_by_row(data)
+    ids = max((width(short_id(row.id)) for row in data.view.rows), default=8)
+    narrow = screen.columns is not None and screen.columns < 72
+    for place, row in enumerate(data.view.rows):
+        is_leaf = place == data.view.selected and data.session.leaf is not None
+        mark = screen.signs.leaf if is_leaf else screen.signs.active if row.active else " "
+        when = clock_of(row, screen, narrow)
+        start = f"{mark} {pad(short_id(row.id), ids)}  {when}  "
+        connectors = connect(row, screen)
+        text = words(row, names.get(place, ()), is_leaf, screen, len(start) + len(connectors))
+        painted = paint_start(mark, pad(short_id(row.id), ids), when, row, is_leaf, screen) if screen.colour else start
+        yield f"{painted}{screen.paint(connectors, 'dim')}{text}".rstrip()
+
+
+def heading(data: Picture, screen: Screen) -> Iterator[str]:
+    """Yield whose tree it is and which branches it has."""
+    session = data.session
+    yield screen.paint(session.id, "bold") + (
+        f"  {screen.line(session.name, len(session.id) + 2)}" if session.name else ""
+    )
+    told = [count(len(data.tree.entries), "entry", "entries")]
+    names = [one_line(branch.name) + (" (current)" if branch.current else "") for branch in data.branches]
+    told.append(f"{count(len(data.branches), 'branch', 'branches')}: {', '.join(names)}")
+    if data.tips:
+        told.append(f"{count(len(data.tips), 'tip')} left behind")
+    if session.leaf is None:
+        told.append("leaf before the first entry")
+    yield screen.line("; ".join(told))
+
+
+def branches_by_row(data: Picture) -> dict[int, list[Branch]]:
+    """Return the branches that end at each row; one whose leaf is not shown ends at its nearest shown ancestor."""
+    places = {row.id: place for place, row in enumerate(data.view.rows)}
+    for place, row in enumerate(data.view.rows):
+        for entry in row.folded:
+            places.setdefault(entry.id, place)
+    ends: dict[int, list[Branch]] = {}
+    for branch in data.branches:
+        at = branch.leaf
+        left = len(data.tree.entries)
+        while at is not None and at not in places and left:
+            entry = data.tree.entries.get(at)
+            at = entry.parent_id if entry is not None else None
+            left -= 1
+        if at is not None and at in places:
+            ends.setdefault(places[at], []).append(branch)
+    return ends
+
+
+def connect(row: Row, screen: Screen) -> str:
+    """Return the lines of the picture left of a row's words, cut on the left where branches nest too deep."""
+    cells = [" "] * (LEVEL_CELLS * row.level)
+    for level in row.guides():
+        cells[LEVEL_CELLS * level : LEVEL_CELLS * level + LEVEL_CELLS] = screen.signs.down
+    if row.connector and row.level:
+        place = LEVEL_CELLS * (row.level - 1)
+        cells[place : place + LEVEL_CELLS] = screen.signs.last if row.last else screen.signs.fork
+    text = "".join(cells)
+    room = 60 if screen.columns is None else max(screen.columns // 4, 9)
+    return text if len(text) <= room else screen.signs.ellipsis + text[len(text) - room + len(screen.signs.ellipsis) :]
+
+
+def words(row: Row, branches: list[Branch] | tuple[()], is_leaf: bool, screen: Screen, used: int) -> str:
+    """Return label, branch names, speaker and first words of a row, all of it free text that is cut to fit."""
+    marks = [(f"[{one_line(row.label)}]", ("yellow", "bold"))] if row.label else []
+    marks += [(f"({one_line(branch.name)})", ("green", "bold" if branch.current else "dim")) for branch in branches]
+    if is_leaf and not row.leaf and not row.folded:
+        marks.append((f"{screen.signs.ellipsis} leaf below, not shown", ("dim",)))
+    who, said, style = told(row)
+    pieces = [*marks, (f"{who}:", style), (one_line(said), ())]
+    room = None if screen.columns is None else max(screen.columns - used, 8)
+    drawn = []
+    for place, (text, paints) in enumerate(pieces):
+        if room is not None and room <= 0:
+            break
+        cut = fit(text, room, screen.signs.ellipsis)
+        drawn.append(screen.paint(cut, *paints) if paints else cut)
+        if room is not None:
+            room -= width(cut) + (place < len(pieces) - 1)
+    return " ".join(drawn)
+
+
+def told(row: Row) -> tuple[str, str, tuple[str, ...]]:
+    """Return speaker, words and paint of a row."""
+    entry = row.entry
+    if row.folded:
+        return "tools", f"{run_gist(row.folded)}, {count(len(row.folded), 'entry', 'entries')} folded", ("dim",)
+    who = SPEAKERS.get(speaker(entry), speaker(entry))
+    said = gist(entry)
+    if entry.type == "compaction":
+        before = entry.fields.get("tokensBefore")
+        if isinstance(before, int) and not isinstance(before, bool):
+            said = f"{before:,} tokens before; {said}"
+    elif entry.role == "assistant" and said == calls_in([entry.message or {}]):
+        said = f"calls {said}"
+    return one_line(who), said, styles(entry)
+
+
+def clock_of(row: Row, screen: Screen, narrow: bool) -> str:
+    """Return the time of a row: the hour alone where there is little room."""
+    text = screen.when(row.entry.time_ms)
+    if narrow:
+        return f"{text[-5:] if text[-3:-2] == ':' else text[5:10] if text[4:5] == '-' else '?':<5}"
+    return f"{text:<{WHEN_CELLS}}"
+
+
+def paint_start(mark: str, shown: str, when: str, row: Row, is_leaf: bool, screen: Screen) -> str:
+    """Return the columns left of the picture in colour: what is off the active path is dim."""
+    kept = screen.paint(shown, "yellow") if row.active else screen.paint(shown, "dim")
+    return f"{screen.paint(mark, 'green', 'bold') if is_leaf else mark} {kept}  {screen.paint(when, 'dim')}  "
+
+
+def short_id(entry_id: str) -> str:
+    """Return an id as its column shows it: whole, unless it is very long (then its beginning, still a good prefix)."""
+    safe = one_line(entry_id)
+    return safe if len(safe) <= LONGEST_ID else safe[:LONGEST_ID]
+
+
+def to_json(data: Picture) -> dict[str, object]:
+    """Return the rows, and what is drawn around them."""
+    names = branches_by_row(data)
+    rows = []
+    for place, row in enumerate(data.view.rows):
+        above = data.view.rows[row.parent].id if row.parent is not None else None
+        rows.append(
+            {
+                "id": row.id,
+                "parentId": row.entry.parent_id,
+                "shownUnder": above,
+                "depth": row.indent,
+                "type": row.entry.type,
+                "role": row.entry.role,
+                "timestamp": iso(row.entry.time_ms),
+                "text": one_line(told(row)[1]),
+                "label": row.label,
+                "branches": [branch.name for branch in names.get(place, ())],
+                "active": row.active,
+                "leaf": row.leaf,
+                "folded": [entry.id for entry in row.folded],
+            }
+        )
+    return {
+        "session": session_json(data.session),
+        "branches": [branch_json(branch) for branch in data.branches],
+        "tips": list(data.tips),
+        "labels": [label_json(label) for label in data.labels.values()],
+        "rows": rows,
+        "hidden": data.hidden,
+    }
