@@ -199,7 +199,7 @@ class ToolExecute(Protocol):
 ExecutionMode: TypeAlias = Literal["sequential", "parallel"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Tool:
     """A tool the model may call. `pi_loop.function_tools.tool` makes one from an annotated Python function.
 
@@ -248,12 +248,36 @@ class AgentContext:
     @property
     def messages(self) -> list[Message]:
         """The live list."""
-        self._refresh()
-        return self._messages
-
-    def _refresh(self) -> None:
         if self._partial is not None and self._messages:
             self._messages[-1] = self._partial.message()
+        return self._messages
+
+    def begin_partial(self, view: PartialView) -> None:
+        """Put the message being streamed at the end; the loop calls this at the start of a response."""
+        self._messages.append(view.message())
+        self._partial = view
+
+    def update_partial(self, view: PartialView) -> None:
+        """Remember how far the message being streamed has come."""
+        self._partial = view
+
+    def end_partial(self, final: AssistantMessage | None = None) -> None:
+        """Stop streaming into the last place: the final message goes there, or the partial one stays as it is."""
+        messages = self.messages
+        self._partial = None
+        if final is not None:
+            messages[-1] = final
+
+    def drop_partial(self) -> None:
+        """Take the message being streamed away."""
+        if self._partial is not None:
+            self._partial = None
+            del self._messages[-1]
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether the last message is one being streamed."""
+        return self._partial is not None
 
     def __repr__(self) -> str:
         tools = None if self.tools is None else [tool.name for tool in self.tools]
