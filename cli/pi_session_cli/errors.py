@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
     from pi_sessions.errors import PiSessionError
 
-INTERRUPTED = 130
 CANDIDATES_SHOWN = 10
 
 

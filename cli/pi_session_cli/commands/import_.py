@@ -64,7 +64,7 @@ def run(ctx: Invocation, paths: tuple[str, ...], *, dry_run: bool, report: str |
     stored = [each for each in done if each.session_id is not None and each.added]
     after: tuple[str, ...] = ()
     if stored and not dry_run:
-        after = ("pi-session tree" if place is not None else "pi-session ls", f"pi-session undo --op {stored[-1].op}")
+        after = ("pi-session tree", f"pi-session undo --op {stored[0].op}") if place is not None else ("pi-session ls",)
     said = (f"Report written to {report}",) if report is not None else ()
     return Answer(
         "imported", told, said, after, int(any(each.status == "refused" or each.losses for each in told.files))

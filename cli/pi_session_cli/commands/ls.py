@@ -25,7 +25,7 @@ COMMAND = Command(
         "A session written with a clock that was ahead is marked and takes its place by when it was stored."
     ),
     examples=("pi-session ls", "pi-session ls --here --since 7d", "pi-session ls --named --page 2"),
-    json="One object: sessions (id, shortId, name, cwd, created, updated, messageCount, firstMessage, branch, leaf, model, current, ...), page, limit, more.",
+    json="One object: sessions (id, name, cwd, created, updated, messageCount, firstMessage, branch, leaf, model, current, ...), page, limit, more.",
     options=(
         Option("here", ("--here",), "Only sessions of this directory"),
         Option("all", ("--all", "-a"), "Archived ones, too"),
@@ -63,7 +63,7 @@ def run(
     except StoreNotFoundError:
         if ctx.settings.get("db").source != "default":
             raise
-        empty = Listing((), {}, None, frozenset(), page, size, False, True)
+        empty = Listing((), {}, None, {}, page, size, False, True)
         return Answer("ls", empty, ("No sessions yet",), ("pi-session import ~/.pi", "pi-session new"))
     with store:
         first = (page - 1) * size
@@ -83,9 +83,9 @@ def run(
         current = store.current_session(ctx.place)
         listing = Listing(
             shown,
-            {session.id: short_id(store, session.id) for session in shown},
+            {session.id: short_id(store, session.id) if ctx.screen.columns else session.id for session in shown},
             current.id if current is not None and not current.deleted else None,
-            frozenset(session.id for session in shown if clock_was_ahead(store, session)),
+            clocks_ahead(store, shown),
             page,
             size,
             len(found) > size,
@@ -106,14 +106,20 @@ def short_id(store: SessionStore, session_id: str) -> str:
     return session_id
 
 
-def clock_was_ahead(store: SessionStore, session: Session) -> bool:
-    """Whether the session's last entry, or the session itself, claims to be later than when it was stored."""
-    if session.created_ms > session.updated_ms + CLOCK_SLACK_MS:
-        return True
-    if session.leaf is None or not session.message_count:
-        return False
-    entry = store.entry(session.id, session.leaf)
-    return entry.type == "message" and entry.time_ms is not None and entry.time_ms > session.updated_ms + CLOCK_SLACK_MS
+def clocks_ahead(store: SessionStore, sessions: tuple[Session, ...]) -> dict[str, int]:
+    """Return the times that sessions' last messages claim, where they are later than when they were stored."""
+    ahead: dict[str, int] = {}
+    for session in sessions:
+        if session.leaf is None or not session.message_count:
+            continue
+        entry = store.entry(session.id, session.leaf)
+        if (
+            entry.type == "message"
+            and entry.time_ms is not None
+            and entry.time_ms > session.updated_ms + CLOCK_SLACK_MS
+        ):
+            ahead[session.id] = entry.time_ms
+    return ahead
 
 
 def parse_since(text: str, now_ms: int) -> int:

@@ -22,9 +22,9 @@ class Listing(Record):
 
     Attributes:
         sessions: In order.
-        short: The beginning of each session's id that names it alone.
+        short: What is shown of each session's id: on a terminal the beginning that names it alone, else all of it.
         current: Id of the session that is current here.
-        ahead: Ids of sessions written with a clock that was ahead.
+        ahead: Time of the last message by its writer's clock, where that was ahead, by session id.
         page: Number of the page, from 1.
         limit: Sessions on a full page.
         more: Whether there is another page.
@@ -34,7 +34,7 @@ class Listing(Record):
     sessions: tuple[Session, ...]
     short: dict[str, str]
     current: str | None
-    ahead: frozenset[str]
+    ahead: dict[str, int]
     page: int
     limit: int
     more: bool
@@ -61,9 +61,8 @@ def lines(data: Listing, screen: Screen) -> Iterator[str]:
 
 
 def when_of(session: Session, data: Listing, screen: Screen) -> str:
-    """Return the time of the last message; `!` says that the clock it was written with was ahead."""
-    text = screen.when(session.updated_ms)
-    return f"{text[:10]} !" if session.id in data.ahead and not text.endswith("!") else text
+    """Return the time of the last message; a clock that was ahead is shown as it was, with `!`."""
+    return screen.when(data.ahead.get(session.id, session.updated_ms))
 
 
 def title(session: Session, data: Listing, screen: Screen) -> str:
@@ -89,7 +88,6 @@ def to_json(data: Listing) -> dict[str, object]:
     rows = []
     for session in data.sessions:
         row = session_json(session)
-        row["shortId"] = data.short[session.id]
         row["current"] = session.id == data.current
         row["clockAhead"] = session.id in data.ahead
         rows.append(row)

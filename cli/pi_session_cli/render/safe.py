@@ -13,18 +13,27 @@ if TYPE_CHECKING:
 TAB = "    "
 
 
-def _escapes() -> dict[int, str]:
-    unsafe = [*range(0x20), *range(0x7F, 0xA0)]
-    # Direction marks, embeddings, overrides and isolates; line and paragraph separators; invisible operators; the
-    # byte order mark; interlinear annotation. The zero-width joiner stays: emoji are made with it.
-    unsafe += [0xAD, 0x61C, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
-    unsafe += range(0xFFF9, 0xFFFC)
-    return {point: f"\\x{point:02x}" if point < 0x100 else f"\\u{point:04x}" for point in unsafe}
+# Direction marks, embeddings, overrides and isolates; line and paragraph separators; invisible operators; the byte order
+# mark; interlinear annotation. The zero-width joiner stays: emoji are made with it.
+HIDDEN = (0xAD, 0x61C, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
+ANNOTATIONS = range(0xFFF9, 0xFFFC)
+BLANKS = "\t\n\r\u2028\u2029\x85"
+_tables: dict[bool, dict[int, str]] = {}
 
 
-ESCAPES = _escapes()
-ON_ONE_LINE = ESCAPES | {ord(blank): " " for blank in "\t\n\r\u2028\u2029\x85"}
-IN_A_BLOCK = ESCAPES | {ord("\t"): TAB}
+def escapes(*, in_a_block: bool) -> dict[int, str]:
+    """Return what stands for each unsafe character, made when first needed.
+
+    Args:
+        in_a_block: Tabs become spaces and all else is shown; otherwise what ends a line becomes a space, too.
+    """
+    table = _tables.get(in_a_block)
+    if table is None:
+        unsafe = [*range(0x20), *range(0x7F, 0xA0), *HIDDEN, *ANNOTATIONS]
+        table = {point: f"\\x{point:02x}" if point < 0x100 else f"\\u{point:04x}" for point in unsafe}
+        table |= {ord("\t"): TAB} if in_a_block else {ord(blank): " " for blank in BLANKS}
+        _tables[in_a_block] = table
+    return table
 
 
 def one_line(text: str, limit: int = 1000) -> str:
@@ -34,14 +43,14 @@ def one_line(text: str, limit: int = 1000) -> str:
         limit: Characters of the text that are looked at; a preview never needs more.
     """
     head = text[: limit * 4]
-    line = head if head.isascii() and head.isprintable() else hide_strange(head.translate(ON_ONE_LINE))
+    line = head if head.isascii() and head.isprintable() else hide_strange(head.translate(escapes(in_a_block=False)))
     return " ".join(line.split())[:limit]
 
 
 def block(text: str) -> Iterator[str]:
     """Yield the safe lines of a text; only line feeds (and CRLF) end a line, tabs become spaces."""
     for line in text.replace("\r\n", "\n").split("\n"):
-        yield line if line.isascii() and line.isprintable() else hide_strange(line.translate(IN_A_BLOCK))
+        yield line if line.isascii() and line.isprintable() else hide_strange(line.translate(escapes(in_a_block=True)))
 
 
 def hide_strange(text: str) -> str:

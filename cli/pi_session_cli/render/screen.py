@@ -11,6 +11,8 @@ from pi_sessions.records import Record
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 UNKNOWN_TIME = "unknown"
 WHEN_CELLS = 12
+PREVIEW = 200
+LONGEST = 100_000
 
 
 class Signs(Record):
@@ -51,9 +53,13 @@ class Screen(Record):
         return f"\x1b[{';'.join(CODES[style] for style in styles)}m{text}\x1b[0m"
 
     def line(self, text: str, used: int = 0) -> str:
-        """Return free text as one safe line that fits what is left after `used` cells."""
-        room = None if self.columns is None else max(self.columns - used, 8)
+        """Return free text as one safe line that fits what is left after `used` cells; a preview where nothing must fit."""
+        room = PREVIEW if self.columns is None else max(self.columns - used, 8)
         return fit(one_line(text), room, self.signs.ellipsis)
+
+    def whole(self, text: str) -> str:
+        """Return text as one safe line, not cut."""
+        return one_line(text, LONGEST)
 
     def when(self, time_ms: int | None) -> str:
         """Return a time of this year as `Mar 02 09:01`, else as a date, in local time; future ones are marked."""

@@ -86,7 +86,7 @@ def facts(told: Iterable[tuple[str, str | None]], screen: Screen) -> Iterator[st
     """Yield `key  value` lines; keys without a value are left out."""
     for key, value in told:
         if value:
-            yield f"{screen.paint(f'{key:<{KEY_CELLS}}', 'dim')}{screen.line(value, KEY_CELLS)}"
+            yield f"{screen.paint(f'{key:<{KEY_CELLS}}', 'dim')}{screen.whole(value)}"
 
 
 def to_json(data: Summary) -> dict[str, object]:

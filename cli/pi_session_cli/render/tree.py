@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pi_session_cli.render.safe import one_line
-from pi_session_cli.render.screen import WHEN_CELLS, count
+from pi_session_cli.render.screen import PREVIEW, WHEN_CELLS, count
 from pi_session_cli.render.width import fit, pad, width
 from pi_session_cli.render.wire import branch_json, iso, label_json, session_json
 from pi_session_cli.render.words import calls_in, gist, run_gist, speaker, styles
@@ -114,15 +114,14 @@ def words(row: Row, branches: list[Branch] | tuple[()], is_leaf: bool, screen: S
         marks.append((f"{screen.signs.ellipsis} leaf below, not shown", ("dim",)))
     who, said, style = told(row)
     pieces = [*marks, (f"{who}:", style), (one_line(said), ())]
-    room = None if screen.columns is None else max(screen.columns - used, 8)
+    room = PREVIEW if screen.columns is None else max(screen.columns - used, 8)
     drawn = []
     for place, (text, paints) in enumerate(pieces):
-        if room is not None and room <= 0:
+        if room <= 0:
             break
         cut = fit(text, room, screen.signs.ellipsis)
         drawn.append(screen.paint(cut, *paints) if paints else cut)
-        if room is not None:
-            room -= width(cut) + (place < len(pieces) - 1)
+        room -= width(cut) + (place < len(pieces) - 1)
     return " ".join(drawn)
 
 
@@ -130,7 +129,7 @@ def told(row: Row) -> tuple[str, str, tuple[str, ...]]:
     """Return speaker, words and paint of a row."""
     entry = row.entry
     if row.folded:
-        return "tools", f"{run_gist(row.folded)}, {count(len(row.folded), 'entry', 'entries')} folded", ("dim",)
+        return "tools", run_gist(row.folded), ("dim",)
     who = SPEAKERS.get(speaker(entry), speaker(entry))
     said = gist(entry)
     if entry.type == "compaction":

@@ -1,4 +1,4 @@
-"""An entry in a few words: who speaks, and the beginning of what is said. Never base64, never more than a line's worth."""
+"""An entry in a few words: who speaks, and the beginning of what is said. Never base64, never a whole output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pi_sessions.texts import content_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from pi_sessions.stored import JsonObject, StoredEntry
@@ -108,12 +108,12 @@ def calls(message: JsonObject) -> list[JsonObject]:
     return [block for block in content if isinstance(block, dict) and block.get("type") == "toolCall"]
 
 
-def run_gist(run: Iterable[StoredEntry]) -> str:
+def run_gist(run: Sequence[StoredEntry]) -> str:
     """Return what a folded run of tool calls and results did."""
     messages = [entry.message or {} for entry in run]
     failed = sum(bool(message.get("isError")) for message in messages if message.get("role") == "toolResult")
     named = calls_in(messages) or ", ".join(dict.fromkeys(text_of(message.get("toolName")) for message in messages))
-    return named + (f" ({failed} failed)" if failed else "")
+    return f"{named} ({len(run)} entries{f', {failed} failed' if failed else ''})"
 
 
 def text_of(value: Any) -> str:
