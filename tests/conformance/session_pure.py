@@ -302,7 +302,7 @@ def file_ops_form(operations: FileOperations) -> Json:
         },
         "readFiles": list(operations.read_only),
         "modifiedFiles": list(operations.modified),
-        "file_section": file_section(operations),
+        "file_section": short_text(file_section(operations)),
     }
 
 
