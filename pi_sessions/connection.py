@@ -228,14 +228,19 @@ def _open(path: str, read_only: bool, busy_timeout_s: float) -> Connection:
 
 
 def _check_version(connection: Connection, path: str) -> int:
-    version: int = connection.execute("pragma user_version").fetchone()[0]
+    # The application id first: once it is ours, the version is there too, whoever made the file meanwhile.
     application: int = connection.execute("pragma application_id").fetchone()[0]
+    version: int = connection.execute("pragma user_version").fetchone()[0]
     if application != APPLICATION_ID:
-        if version or application or connection.execute("select count(*) from sqlite_master").fetchone()[0]:
+        # One statement sees one state of a file that another process may be making right now.
+        application, version, tables = connection.execute(
+            "select (select application_id from pragma_application_id), (select user_version from pragma_user_version),"
+            " (select count(*) from sqlite_master)"
+        ).fetchone()
+        if application != APPLICATION_ID and (version or application or tables):
             raise StoreDamagedError(
                 f"{path} is an SQLite database of another program", hint="name the right file with --db"
             )
-        return 0
     if version > SCHEMA_VERSION:
         raise StoreTooNewError(
             f"{path} was written by a newer pi-session (schema {version}, this one knows {SCHEMA_VERSION})",

@@ -16,11 +16,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pi_sessions.schema  # noqa: F401  (imported here once, not in each child that makes a store)
-import pi_sessions.verify  # noqa: F401
+# Imported here once, not in each child that makes or checks a store.
 
 Report = Callable[[Any], None]
 Work = Callable[[Report], None]
+Race = Callable[[Report], Iterator[None]]
 
 
 class Child:
@@ -33,7 +33,7 @@ class Child:
     def __init__(self, work: Work) -> None:
         self._out, inlet = os.pipe()
         with warnings.catch_warnings():
-            # Python 3.12 warns of forks beside threads; other tests may have left idle ones, which the child never uses.
+            # Python 3.12 warns of forks beside threads; idle ones that other tests left are not used in the child.
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if self.pid == 0:
@@ -75,24 +75,33 @@ def _send(inlet: int, value: Any) -> None:
         line = line[os.write(inlet, line) :]
 
 
-def run_together(works: list[Work]) -> list[list[Any]]:
+def run_together(works: list[Race]) -> list[list[Any]]:
     """Run several pieces of work at once, one process each, and return what each reported.
 
-    All wait until every process is ready; each must end well.
+    Args:
+        works: Generator functions: what stands before their only `yield` is preparation; what follows begins in all
+            processes at once, when every one is prepared. Each must end well.
     """
+    ready, prepared = os.pipe()
     gate, opener = os.pipe()
 
-    def behind_gate(work: Work) -> Work:
-        def wait_and_work(report: Report) -> None:
+    def behind_gate(work: Race) -> Work:
+        def prepare_and_work(report: Report) -> None:
             os.close(opener)
-            os.read(gate, 1)
-            work(report)
+            for _ in work(report):
+                os.write(prepared, b".")
+                os.read(gate, 1)
 
-        return wait_and_work
+        return prepare_and_work
 
     children = [Child(behind_gate(work)) for work in works]
-    os.close(opener)
+    os.close(prepared)
     os.close(gate)
+    for _ in works:
+        # An end of file here means that a child failed; its exit code tells below.
+        os.read(ready, 1)
+    os.close(opener)
+    os.close(ready)
     reported = [list(child.reports()) for child in children]
     assert [child.wait() for child in children] == [0] * len(children)
     return reported

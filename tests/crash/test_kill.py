@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from pi_sessions.store import SessionStore
-
 from tests.crash.children import Child, Report
 from tests.crash.random_work import Ledger, RandomWork
 
@@ -18,7 +17,7 @@ KILLS_PER_STORE = 10
 
 
 def kill_rounds(folder: Path, kills: int, seed: int, *, durable: bool = False) -> int:
-    """Kill a working child again and again on one store, checking the store after each; returns what it acknowledged."""
+    """Kill a working child again and again on one store, check the store each time; returns what was acknowledged."""
     path = folder / f"{seed}.db"
     ledger = Ledger()
     chance = random.Random(seed)
