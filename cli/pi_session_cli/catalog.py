@@ -35,6 +35,7 @@ MODULES = {
     "pin": "pin",
     "rm": "rm",
     "config": "config",
+    "demo": "demo",
     "help": "help",
 }
 NAMES = tuple(MODULES)
