@@ -82,7 +82,10 @@ def reading(command: Command) -> Callable[..., Parsed]:
         return Parsed(command, absent | (ctx.obj or {}) | given)
 
     parameters = [parameter(argument) for argument in command.arguments]
-    return typed(read, [*parameters, *(parameter(option) for option in command.every_option)], wants_context=True)
+    made: Callable[..., Parsed] = typed(
+        read, [*parameters, *(parameter(option) for option in command.every_option)], wants_context=True
+    )
+    return made
 
 
 def parameter(declared: Argument | Option) -> inspect.Parameter:

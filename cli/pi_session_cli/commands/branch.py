@@ -64,7 +64,7 @@ def run(
             line = f"Renamed {name} to {branch.name}"
         elif delete:
             branch = store.delete_branch(here.id, name)
-            line = f"Deleted the name {name} (its entries stay; it ended at {branch.leaf or 'its start'} )"
+            line = f"Deleted the name {name}, its entries stay; it ended at {branch.leaf or 'its start'}"
         else:
             leaf = (
                 here.leaf

@@ -15,9 +15,9 @@ COMMAND = Command(
     group="set up",
     help="Show the settings and where each comes from",
     details=(
-        "A flag counts before the environment, the environment before config.toml, that before the default. "
-        "With NAME only its value is printed. Settings: db (PI_SESSION_DB), durable (PI_SESSION_DURABLE), busy_timeout_s "
-        "(PI_SESSION_BUSY_TIMEOUT_S), limit (PI_SESSION_LIMIT), color (PI_SESSION_COLOR, NO_COLOR); PI_SESSION_CONFIG "
+        "A flag counts before the environment, the environment before config.toml, that before the default. With NAME "
+        "only its value is printed. Settings: db (PI_SESSION_DB), durable (PI_SESSION_DURABLE), busy_timeout_s "
+        "(PI_SESSION_BUSY_TIMEOUT_S), limit (PI_SESSION_LIMIT), color (PI_SESSION_COLOR, NO_COLOR). PI_SESSION_CONFIG "
         "names another settings file."
     ),
     examples=("pi-session config", "pi-session config db"),

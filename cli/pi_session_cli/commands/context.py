@@ -18,7 +18,10 @@ COMMAND = Command(
         "four characters each; the total builds on what the provider measured last."
     ),
     examples=("pi-session context", "pi-session context 7f3a --at checkpoint-1", "pi-session context --json"),
-    json="One object: session, leaf, model, thinkingLevel, tokens (total, measured, estimated), omitted, messages (entryId, tokens, message).",
+    json=(
+        "One object: session, leaf, model, thinkingLevel, tokens (total, measured, estimated), omitted, messages "
+        "(entryId, tokens, message)."
+    ),
     arguments=(SESSION_ARGUMENT,),
     options=(Option("at", ("--at",), f"Flatten here instead of the leaf: {ENTRY_HELP}", "text", "ENTRY"),),
 )

@@ -21,8 +21,8 @@ COMMAND = Command(
     group="move",
     help="Write a session as a Pi session file",
     details=(
-        "The path to the leaf, or the whole tree with --all-branches, as JSON Lines of version 3 that Pi opens with the "
-        "same context; name, labels and leaf included. Without -o it goes to standard output. An existing file is "
+        "The path to the leaf, or the whole tree with --all-branches, as JSON Lines of version 3 that Pi opens with "
+        "the same context; name, labels and leaf included. Without -o it goes to standard output. An existing file is "
         "replaced only with --force."
     ),
     examples=("pi-session export > talk.jsonl", "pi-session export 7f3a -o talk.jsonl --all-branches"),

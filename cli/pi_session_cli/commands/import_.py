@@ -21,16 +21,20 @@ COMMAND = Command(
     group="move",
     help="Take in session files or whole folders",
     details=(
-        "Pi's session files of version 1 to 3; in ~/.pi they are found by themselves. The files are only read. Damage is "
-        "repaired and reported by line; doing the same import again adds nothing; files that are forks of each other "
-        "share their entries. A single session becomes the current one here. Exit code 1 when anything was lost or refused."
+        "Pi's session files of version 1 to 3; in ~/.pi they are found by themselves. The files are only read. Damage "
+        "is repaired and reported by line; doing the same import again adds nothing; files that are forks of each "
+        "other share their entries. A single session becomes the current one here. Exit code 1 when anything was lost "
+        "or refused."
     ),
     examples=(
         "pi-session import ~/.pi",
         "pi-session import talk.jsonl --dry-run",
         "pi-session import ~/.pi --report report.json",
     ),
-    json="One object: dryRun, totals, files (path, status, sessionId, added, shared, branch, lines, repairs, losses, reason).",
+    json=(
+        "One object: dryRun, totals, files (path, status, sessionId, added, shared, branch, lines, repairs, "
+        "losses, reason)."
+    ),
     arguments=(Argument("paths", "PATH", "File, folder, or ~/.pi", repeatable=True),),
     options=(
         Option("dry_run", ("--dry-run",), "Say what would happen and store nothing"),

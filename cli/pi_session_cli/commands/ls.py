@@ -25,7 +25,10 @@ COMMAND = Command(
         "A session written with a clock that was ahead is marked and takes its place by when it was stored."
     ),
     examples=("pi-session ls", "pi-session ls --here --since 7d", "pi-session ls --named --page 2"),
-    json="One object: sessions (id, name, cwd, created, updated, messageCount, firstMessage, branch, leaf, model, current, ...), page, limit, more.",
+    json=(
+        "One object: sessions (id, name, cwd, created, updated, messageCount, firstMessage, branch, leaf, model, "
+        "current, ...), page, limit, more."
+    ),
     options=(
         Option("here", ("--here",), "Only sessions of this directory"),
         Option("all", ("--all", "-a"), "Archived ones, too"),

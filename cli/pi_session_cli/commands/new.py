@@ -13,7 +13,9 @@ COMMAND = Command(
     name="new",
     group="run",
     help="Begin an empty session",
-    details="It becomes the current session of this directory. Its id is printed; the store is made when there is none.",
+    details=(
+        "It becomes the current session of this directory. Its id is printed; the store is made when there is none."
+    ),
     examples=("pi-session new", 'pi-session new "flaky test" --cwd ~/work/app'),
     json="One object: the session (id, name, cwd, created, updated, messageCount, branch, leaf, ...).",
     arguments=(Argument("name", "NAME", "Name of the session", required=False),),

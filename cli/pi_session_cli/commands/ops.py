@@ -17,7 +17,9 @@ COMMAND = Command(
     help="List operations, or show one",
     details="Newest first. Each can be taken back by its number, in any order: undo --op ID.",
     examples=("pi-session ops", "pi-session ops 12", "pi-session ops --all --limit 50"),
-    json="Listing: operations (op, sessionId, timestamp, command, summary, undoes, undoneBy, changes). With ID: the one.",
+    json=(
+        "Listing: operations (op, sessionId, timestamp, command, summary, undoes, undoneBy, changes). With ID: the one."
+    ),
     arguments=(Argument("op", "ID", "Operation to show with all its changes", required=False),),
     options=(
         SESSION_OPTION,

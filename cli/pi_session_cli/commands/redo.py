@@ -14,7 +14,10 @@ COMMAND = Command(
     name="redo",
     group="branch",
     help="Restore what undo took back",
-    details="It restores exactly what the undo replaced, as long as nothing else was done since; --op names an undone operation.",
+    details=(
+        "It restores exactly what the undo replaced, as long as nothing else was done since; --op names an undone "
+        "operation."
+    ),
     examples=("pi-session redo", "pi-session redo --steps 3", "pi-session redo --op 12"),
     json="As undo: sessionId, leaf, undone, ops, keptBranches, skipped.",
     arguments=(SESSION_ARGUMENT,),

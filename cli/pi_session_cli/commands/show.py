@@ -22,7 +22,10 @@ COMMAND = Command(
         "Without a name the current session is shown."
     ),
     examples=("pi-session show", "pi-session show 7f3a", "pi-session show @", "pi-session show 77aa01f3 -s 7f3a"),
-    json="A session: its facts, branches, tips, labels, totals. An entry: sessionId, entry, children, active, label, branches, tokens.",
+    json=(
+        "A session: its facts, branches, tips, labels, totals. An entry: sessionId, entry, children, active, "
+        "label, branches, tokens."
+    ),
     arguments=(Argument("what", "WHAT", f"SESSION, or ENTRY: {ENTRY_HELP}", required=False),),
     options=(SESSION_OPTION,),
 )

@@ -21,7 +21,10 @@ COMMAND = Command(
         "one line, settings and bookkeeping are left out; --all shows every entry."
     ),
     examples=("pi-session tree", "pi-session tree 7f3a --user", "pi-session tree --search lease"),
-    json="One object: session, branches, tips, labels, rows (id, parentId, shownUnder, depth, type, role, timestamp, text, label, branches, active, leaf, folded), hidden.",
+    json=(
+        "One object: session, branches, tips, labels, rows (id, parentId, shownUnder, depth, type, role, "
+        "timestamp, text, label, branches, active, leaf, folded), hidden."
+    ),
     arguments=(SESSION_ARGUMENT,),
     options=(
         Option("user", ("--user", "-u"), "Only user messages"),
@@ -69,7 +72,7 @@ def run(
     )
     shown = sum(max(len(row.folded), 1) for row in view.rows)
     hidden = len(tree.entries) - shown
-    after = ()
+    after: tuple[str, ...] = ()
     if hidden and not all:
         after = (f"pi-session tree{argument(here, session)} --all  (shows {hidden} more)",)
     return Answer("tree", Picture(here, tree, view, tuple(branches), labels, tuple(tips), hidden), (), after)

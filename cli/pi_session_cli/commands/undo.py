@@ -65,7 +65,7 @@ def told(results: list[UndoResult], word: str) -> Done:
     for result in results:
         operation = result.undone
         lines.append(
-            f"Undid {operation.command} (operation {operation.id} ): {operation.summary}"
+            f"Undid operation {operation.id} ({operation.command}) which did: {operation.summary}"
             if word == "undo"
             else f"Redid what operation {operation.undoes} did (operation {operation.id} had undone it)"
         )

@@ -102,7 +102,8 @@ def answer(message: JsonObject, whole: bool) -> Iterator[str]:
         elif kind == "toolCall":
             yield call_line(each, whole)
     if message.get("stopReason") in ("error", "aborted", "length"):
-        yield f"({one_line(text_of(message.get('stopReason')))}: {one_line(text_of(message.get('errorMessage')) or 'no reason given')})"
+        reason = text_of(message.get("errorMessage")) or "no reason given"
+        yield f"({message['stopReason']}: {one_line(reason)})"
 
 
 def call_line(call: JsonObject, whole: bool) -> str:

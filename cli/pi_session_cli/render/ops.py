@@ -39,8 +39,15 @@ def lines(data: Operations, screen: Screen) -> Iterator[str]:
         state = f" (undone by {operation.undone_by})" if operation.undone_by is not None else ""
         whose = f"{operation.session_id}  " if data.sessions else ""
         start = f"{operation.id:>6}  {screen.when(operation.time_ms):<{WHEN_CELLS}}  {whose}"
-        text = screen.line(f"{operation.command}: {operation.summary}{state}", len(start))
+        text = screen.line(f"{deed(operation)}{state}", len(start))
         yield f"{start}{screen.paint(text, 'dim') if state else text}"
+
+
+def deed(operation: Operation) -> str:
+    """Return command and summary, without saying the same twice."""
+    if operation.summary.startswith(operation.command):
+        return operation.summary
+    return f"{operation.command}: {operation.summary}"
 
 
 def whole(operation: Operation, screen: Screen) -> Iterator[str]:

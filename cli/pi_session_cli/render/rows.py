@@ -8,7 +8,7 @@ from pi_sessions.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pi_session_cli.render.screen import Screen
 
@@ -22,7 +22,7 @@ class Rows(Record):
         marked: Index of the row with a mark, None for none.
     """
 
-    json: dict[str, object]
+    json: Mapping[str, object]
     rows: tuple[tuple[str, ...], ...]
     marked: int | None = None
 
@@ -38,6 +38,6 @@ def lines(data: Rows, screen: Screen) -> Iterator[str]:
         yield f"{mark} {start}{screen.line(row[-1], 2 + sum(widths) + 2 * columns)}".rstrip()
 
 
-def to_json(data: Rows) -> dict[str, object]:
+def to_json(data: Rows) -> Mapping[str, object]:
     """Return the object for programs."""
     return data.json

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 TAB = "    "
 
 
-# Direction marks, embeddings, overrides and isolates; line and paragraph separators; invisible operators; the byte order
-# mark; interlinear annotation. The zero-width joiner stays: emoji are made with it.
+# Direction marks, embeddings, overrides and isolates; line and paragraph separators; invisible operators; the byte
+# order mark; interlinear annotation. The zero-width joiner stays: emoji are made with it.
 HIDDEN = (0xAD, 0x61C, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
 ANNOTATIONS = range(0xFFF9, 0xFFFC)
 BLANKS = "\t\n\r\u2028\u2029\x85"

@@ -53,7 +53,7 @@ class Screen(Record):
         return f"\x1b[{';'.join(CODES[style] for style in styles)}m{text}\x1b[0m"
 
     def line(self, text: str, used: int = 0) -> str:
-        """Return free text as one safe line that fits what is left after `used` cells; a preview where nothing must fit."""
+        """Return free text as one safe line: what fits after `used` cells, or a preview where nothing must fit."""
         room = PREVIEW if self.columns is None else max(self.columns - used, 8)
         return fit(one_line(text), room, self.signs.ellipsis)
 

@@ -44,6 +44,15 @@ def lines(data: Summary, screen: Screen) -> Iterator[str]:
         for word, holds in (("archived", session.archived), ("pinned", session.pinned), ("removed", session.deleted))
         if holds
     ]
+    holds = f"{count(data.entries, 'entry', 'entries')}, {count(totals.total_messages, 'message')}"
+    kinds = (
+        (totals.input, "in"),
+        (totals.output, "out"),
+        (totals.cache_read, "from cache"),
+        (totals.cache_write, "to cache"),
+    )
+    tokens = ", ".join(f"{number:,.0f} {word}" for number, word in kinds)
+    origin = f"{session.origin or ''}{f' at {session.origin_entry}' if session.origin_entry else ''}"
     told = [
         ("session", session.id),
         ("name", session.name),
@@ -51,19 +60,10 @@ def lines(data: Summary, screen: Screen) -> Iterator[str]:
         ("folder", (session.cwd or "none") + (" (not there any more)" if data.folder_gone else "")),
         ("created", screen.full_time(session.created_ms)),
         ("last", screen.full_time(session.updated_ms) if session.message_count else None),
-        (
-            "holds",
-            f"{count(data.entries, 'entry', 'entries')}, {count(totals.total_messages, 'message')}, {count(totals.tool_calls, 'tool call')}",
-        ),
+        ("holds", f"{holds}, {count(totals.tool_calls, 'tool call')}"),
         ("model", session.model),
-        (
-            "cost",
-            f"${totals.cost:.4f} ({totals.input:,.0f} in, {totals.output:,.0f} out, {totals.cache_read:,.0f} cache read, {totals.cache_write:,.0f} cache write)",
-        ),
-        (
-            "fork of",
-            " ".join(filter(None, (session.origin, "at" if session.origin_entry else None, session.origin_entry))),
-        ),
+        ("cost", f"${totals.cost:.4f} ({tokens})"),
+        ("fork of", origin),
         ("state", ", ".join(state)),
     ]
     yield from facts(told, screen)

@@ -85,8 +85,8 @@ def branches_by_row(data: Picture) -> dict[int, list[Branch]]:
         at = branch.leaf
         left = len(data.tree.entries)
         while at is not None and at not in places and left:
-            entry = data.tree.entries.get(at)
-            at = entry.parent_id if entry is not None else None
+            above = data.tree.entries.get(at)
+            at = above.parent_id if above is not None else None
             left -= 1
         if at is not None and at in places:
             ends.setdefault(places[at], []).append(branch)
@@ -108,7 +108,7 @@ def connect(row: Row, screen: Screen) -> str:
 
 def words(row: Row, branches: list[Branch] | tuple[()], is_leaf: bool, screen: Screen, used: int) -> str:
     """Return label, branch names, speaker and first words of a row, all of it free text that is cut to fit."""
-    marks = [(f"[{one_line(row.label)}]", ("yellow", "bold"))] if row.label else []
+    marks: list[tuple[str, tuple[str, ...]]] = [(f"[{one_line(row.label)}]", ("yellow", "bold"))] if row.label else []
     marks += [(f"({one_line(branch.name)})", ("green", "bold" if branch.current else "dim")) for branch in branches]
     if is_leaf and not row.leaf and not row.folded:
         marks.append((f"{screen.signs.ellipsis} leaf below, not shown", ("dim",)))
