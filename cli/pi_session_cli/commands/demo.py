@@ -174,8 +174,7 @@ def prepare_folder(given: str | None) -> str:
         for name in sorted(os.listdir(bundled)):
             source = os.path.join(bundled, name)
             target = os.path.join(folder, "sources", name.removesuffix(".gz"))
-            opened = gzip.open(source) if name.endswith(".gz") else open(source, "rb")
-            with opened as packed, open(target, "wb") as unpacked:
+            with (gzip.open if name.endswith(".gz") else open)(source, "rb") as packed, open(target, "wb") as unpacked:
                 shutil.copyfileobj(packed, unpacked)
     except OSError as error:
         raise TargetError(f"Cannot make the demo's folder: {error}", hint="name another with --dir") from error
