@@ -11,13 +11,13 @@ from pi_sessions.stored import StoredEntry
 START_MS = 1_772_359_200_000
 
 
-def entry(id: str, parent: str | None, kind: str, **fields: Any) -> StoredEntry:
-    made = StoredEntry.from_dict({"type": kind, "id": id, "parentId": parent, **fields})
+def entry(id: str, parent: str | None, type: str, /, **fields: Any) -> StoredEntry:
+    made = StoredEntry.from_dict({"type": type, "id": id, "parentId": parent, **fields})
     made.time_ms = START_MS + sum(id.encode())
     return made
 
 
-def message(id: str, parent: str | None, role: str, content: Any, **fields: Any) -> StoredEntry:
+def message(id: str, parent: str | None, role: str, content: Any, /, **fields: Any) -> StoredEntry:
     return entry(id, parent, "message", message={"role": role, "content": content, **fields})
 
 
