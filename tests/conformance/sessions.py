@@ -1,0 +1,141 @@
+"""Replays recorded session cases: `python -m tests.conformance.sessions [DIR ...]`.
+
+Every `*.json` case file in the given folders (default: the bundled copies) is played against a real store in a temporary
+folder. Prints one line per step that fails or deviates, and at the end `N passed, M failed`, counted in steps. A step that
+differs from Pi passes only if `deviations` says exactly what ours must give instead.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pi_sessions.errors import PiSessionError
+from tests.conformance.deviations import Deviation, Refused, deviation_for
+from tests.conformance.session_compare import differences
+from tests.conformance.session_operations import play
+from tests.conformance.session_replay import Replay
+
+Json = Any
+
+BUNDLED = Path(__file__).resolve().parents[2] / "fixtures" / "conformance" / "sessions" / "cases"
+SHOWN_DIFFERENCES = 3
+
+
+class StepOutcome:
+    """How one step went.
+
+    Attributes:
+        problems: What is wrong; empty when it passed.
+        deviation: The row that allowed it to differ from Pi, None when it agreed or failed.
+    """
+
+    def __init__(self, number: int, op: str, problems: Sequence[str], deviation: Deviation | None = None) -> None:
+        self.number = number
+        self.op = op
+        self.problems = list(problems)
+        self.deviation = deviation
+
+
+def replay_case(case: Json, fixtures: Path) -> Iterator[StepOutcome]:
+    """Play all steps of a case; what is wrong with the store afterwards counts against the last step."""
+    with tempfile.TemporaryDirectory(prefix="pi-session-case-") as folder:
+        replay = Replay(case, Path(folder).resolve(), fixtures)
+        try:
+            outcomes = [replay_step(replay, number, step) for number, step in enumerate(case["steps"], 1)]
+            if outcomes:
+                outcomes[-1].problems += replay.check()
+        finally:
+            replay.close()
+    yield from outcomes
+
+
+def replay_step(replay: Replay, number: int, step: Json) -> StepOutcome:
+    """Play one step and judge it."""
+    before = _size(replay)
+    try:
+        ours: Json = play(replay, step)
+        problems = []
+    except PiSessionError as error:
+        ours = Refused(error.code)
+        problems = ["it was refused and changed the store all the same"] if _size(replay) != before else []
+    except Exception as error:  # noqa: BLE001 (whatever a case meets is a failure of that step, not of the run)
+        return StepOutcome(number, step["op"], [f"{type(error).__name__}: {error}"])
+    found = judge(ours, step)
+    deviation = deviation_for(replay, number, step, ours)
+    if deviation is None:
+        return StepOutcome(number, step["op"], problems + found)
+    if not found:
+        return StepOutcome(number, step["op"], [*problems, "it agrees with Pi, but a deviation is written down for it"])
+    found = judge(ours, deviation.step(step))
+    return StepOutcome(number, step["op"], problems + found, None if problems or found else deviation)
+
+
+def _size(replay: Replay) -> tuple[int, int]:
+    entries, operations = replay.store.connection.execute(
+        "select (select count(*) from entries), (select count(*) from operations)"
+    ).fetchone()
+    return entries, operations
+
+
+def judge(ours: Json, step: Json) -> list[str]:
+    """Return how our result differs from a step's; a refusal agrees with every error that Pi raises on purpose."""
+    error = step.get("error")
+    if isinstance(ours, Refused):
+        if error is None:
+            return [f"refused ({ours.code}); recorded {json.dumps(step.get('result'))[:200]}"]
+        kind = error["kind"]
+        on_purpose = kind == "Error" or kind.startswith("Error:") or kind in PURPOSEFUL or error.get("code") == ours.code
+        return [] if on_purpose else [f"refused ({ours.code}); recorded a crash: {kind}"]
+    if error is not None:
+        return [f"{json.dumps(ours, default=str)[:200]}; recorded {error['kind']}: {error.get('message')}"]
+    return differences(ours, step.get("result"))
+
+
+PURPOSEFUL = ("MissingSessionCwdError", "SessionImportFileNotFoundError")
+
+
+def case_files(folders: Sequence[Path]) -> list[Path]:
+    """Return the case files of some folders (and of `cases` folders in them), sorted by path."""
+    found: set[Path] = set()
+    for folder in folders:
+        found.update(folder.glob("*.json") if folder.is_dir() else [folder])
+        found.update((folder / "cases").glob("*.json"))
+    return sorted(found)
+
+
+def fixtures_of(case_file: Path) -> Path:
+    """Return the folder of fixtures that goes with a case file: beside its folder, in it, or the bundled one."""
+    for folder in (case_file.parent.parent / "fixtures", case_file.parent / "fixtures"):
+        if folder.is_dir():
+            return folder
+    return BUNDLED.parent / "fixtures"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Replay the cases of folders and print what happened; returns the exit code."""
+    folders = [Path(argument) for argument in arguments] or [BUNDLED]
+    passed = failed = 0
+    for file in case_files(folders):
+        case = json.loads(file.read_text())
+        if not isinstance(case, dict) or case.get("format") != 1 or "steps" not in case:
+            continue
+        for outcome in replay_case(case, fixtures_of(file)):
+            where = f"{case['id']} {outcome.number} {outcome.op}"
+            if outcome.problems:
+                failed += 1
+                print(f"FAIL {where}: {'; '.join(outcome.problems[:SHOWN_DIFFERENCES])}")
+            else:
+                passed += 1
+            if outcome.deviation is not None:
+                print(f"deviates {where}: {outcome.deviation.ours}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
