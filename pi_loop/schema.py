@@ -36,11 +36,14 @@ class Schema:
 
     def __init__(self, schema: JsonObject) -> None:
         # The dialect is fixed; a `$schema` would make the library switch.
-        self.root: Node = {key: value for key, value in schema.items() if key != "$schema"}
+        self.root: Node = _references_last({key: value for key, value in schema.items() if key != "$schema"})
         resource = DRAFT202012.create_resource(self.root)
         registry: referencing.Registry[Any] = referencing.Registry()
         self.resolver: Resolver = registry.resolver_with_root(resource)
         self._validator = _Validator(self.root, _resolver=self.resolver)
+
+        # Items without a type: a single value is accepted as it is, and wrapped into an array nevertheless.
+        self.may_wrap_accepted = _has_untyped_items(self.root)
 
     def accepts(self, value: JsonValue) -> bool:
         """Whether the whole schema accepts a value."""
@@ -63,6 +66,23 @@ class Schema:
         except Unresolvable:
             return None
         return resolved.contents, resolved.resolver
+
+
+def _references_last(part: Node) -> Node:
+    """Copy a schema with each `$ref` behind its siblings: one that names itself is not followed when they refuse."""
+    if isinstance(part, dict):
+        copy = {key: _references_last(member) for key, member in part.items()}
+        if isinstance(copy.get("$ref"), str):
+            copy["$ref"] = copy.pop("$ref")
+        return copy
+    return [_references_last(item) for item in part] if isinstance(part, list) else part
+
+
+def _has_untyped_items(part: object) -> bool:
+    if isinstance(part, dict):
+        untyped = "type" not in part and ("items" in part or "prefixItems" in part)
+        return untyped or any(_has_untyped_items(member) for member in part.values())
+    return isinstance(part, list) and any(_has_untyped_items(item) for item in part)
 
 
 def is_multiple(value: Number, divisor: Number) -> bool:

@@ -43,8 +43,8 @@ def validate_arguments(tool: Tool, arguments: JsonObject, arguments_error: str |
         raise InvalidArgumentsError(f'Invalid arguments for tool "{tool.name}": {arguments_error}')
     schema = _schema(tool)
     copy = _copy(arguments)
-    if not schema.accepts(copy):
-        # Only arguments that do not fit as they are can be changed by coercion.
+    if schema.may_wrap_accepted or not schema.accepts(copy):
+        # Otherwise arguments that fit as they are come out of a coercion as they went in.
         copy = _coerce(schema, tool, copy, arguments)
     if not isinstance(copy, dict):
         raise InvalidArgumentsError(f'Validation failed for tool "{tool.name}": the arguments are not an object')

@@ -610,9 +610,9 @@ def prepare_arguments(script: dict | None):
             raise RuntimeError(script["throw"])
         if script.get("same"):
             return arguments
-        if "rename" in script:
-            return {script["rename"].get(key, key): value for key, value in arguments.items()}
-        return {**arguments, **plain(script["set"])}
+        renames = script.get("rename", {})
+        renamed = {renames.get(key, key): value for key, value in arguments.items()}
+        return {**renamed, **plain(script.get("set", {}))}
 
     return prepare
 
