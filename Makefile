@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench soak clean
+.PHONY: demo test check bench soak interop clean
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("pi-session needs Python 3.11 or newer; try: make PYTHON=python3.12 " if sys.version_info < (3, 11) else 0)'
@@ -22,13 +22,16 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_house.py
+	$(BIN)/python -m pytest -q tests/test_house.py tests/test_readme.py
 
 bench: $(READY)
 	$(BIN)/python -m tests.benchmarks
 
 soak: $(READY)
 	$(BIN)/python -m pytest -q -m soak
+
+interop: $(READY)
+	$(BIN)/python -m pytest -q tests/interop/test_pi.py
 
 clean:
 	rm -rf $(VENV) build dist
