@@ -43,8 +43,8 @@ def lines(data: Contents, screen: Screen) -> Iterator[str]:
     """Yield the settings, then one line per message: estimated tokens, entry, role, first words."""
     context = data.context
     model = f"{context.model.provider}/{context.model.model_id}" if context.model else "none yet"
-    yield screen.line(f"model {model}, thinking {context.thinking_level}")
-    yield screen.line(total_line(data))
+    yield screen.whole(f"model {model}, thinking {context.thinking_level}")
+    yield screen.whole(total_line(data))
     if not context.messages:
         return
     yield ""

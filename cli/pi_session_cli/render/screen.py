@@ -12,6 +12,7 @@ CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "c
 UNKNOWN_TIME = "unknown"
 WHEN_CELLS = 12
 PREVIEW = 200
+LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 LONGEST = 100_000
 
 
@@ -63,7 +64,7 @@ class Screen(Record):
 
     def when(self, time_ms: int | None) -> str:
         """Return a time of this year as `Mar 02 09:01`, else as a date, in local time; future ones are marked."""
-        if time_ms is None:
+        if time_ms is None or abs(time_ms) > LATEST_MS:
             return UNKNOWN_TIME
         try:
             moment = time.localtime(time_ms / 1000)
@@ -78,7 +79,7 @@ class Screen(Record):
 
     def full_time(self, time_ms: int | None) -> str:
         """Return a time to the second with its offset, in local time."""
-        if time_ms is None:
+        if time_ms is None or abs(time_ms) > LATEST_MS:
             return UNKNOWN_TIME
         try:
             text = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(time_ms / 1000))

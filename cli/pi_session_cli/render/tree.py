@@ -6,7 +6,7 @@ from pi_session_cli.render.safe import one_line
 from pi_session_cli.render.screen import PREVIEW, WHEN_CELLS, count
 from pi_session_cli.render.width import fit, pad, width
 from pi_session_cli.render.wire import branch_json, iso, label_json, session_json
-from pi_session_cli.render.words import calls_in, gist, run_gist, speaker, styles
+from pi_session_cli.render.words import gist, run_gist, speaker, styles
 from pi_sessions.records import Record
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ def lines(data: Picture, screen: Screen) -> Iterator[str]:
         when = clock_of(row, screen, narrow)
         start = f"{mark} {pad(short_id(row.id), ids)}  {when}  "
         connectors = connect(row, screen)
-        text = words(row, names.get(place, ()), is_leaf, screen, len(start) + len(connectors))
+        text = words(row, marks(data, row, names.get(place, []), screen), screen, len(start) + len(connectors))
         painted = paint_start(mark, pad(short_id(row.id), ids), when, row, is_leaf, screen) if screen.colour else start
         yield f"{painted}{screen.paint(connectors, 'dim')}{text}".rstrip()
 
@@ -106,14 +106,25 @@ def connect(row: Row, screen: Screen) -> str:
     return text if len(text) <= room else screen.signs.ellipsis + text[len(text) - room + len(screen.signs.ellipsis) :]
 
 
-def words(row: Row, branches: list[Branch] | tuple[()], is_leaf: bool, screen: Screen, used: int) -> str:
-    """Return label, branch names, speaker and first words of a row, all of it free text that is cut to fit."""
-    marks: list[tuple[str, tuple[str, ...]]] = [(f"[{one_line(row.label)}]", ("yellow", "bold"))] if row.label else []
-    marks += [(f"({one_line(branch.name)})", ("green", "bold" if branch.current else "dim")) for branch in branches]
-    if is_leaf and not row.leaf and not row.folded:
-        marks.append((f"{screen.signs.ellipsis} leaf below, not shown", ("dim",)))
+def marks(data: Picture, row: Row, branches: list[Branch], screen: Screen) -> list[tuple[str, tuple[str, ...]]]:
+    """Return what stands before a row's words, with its paint: label, branches that end there, tip."""
+    found: list[tuple[str, tuple[str, ...]]] = []
+    if row.label:
+        found.append((f"[{one_line(row.label)}]", ("yellow", "bold")))
+    inside = {row.id, *(entry.id for entry in row.folded)}
+    for branch in branches:
+        # A branch whose leaf the filter hides ends somewhere below this row.
+        below = "" if branch.leaf in inside else screen.signs.ellipsis
+        found.append((f"({one_line(branch.name)}{below})", ("green", "bold" if branch.current else "dim")))
+    if row.id in data.tips:
+        found.append(("(tip)", ("dim",)))
+    return found
+
+
+def words(row: Row, before: list[tuple[str, tuple[str, ...]]], screen: Screen, used: int) -> str:
+    """Return marks, speaker and first words of a row, all of it free text that is cut to fit."""
     who, said, style = told(row)
-    pieces = [*marks, (f"{who}:", style), (one_line(said), ())]
+    pieces = [*before, (f"{who}:", style), (one_line(said), ())]
     room = PREVIEW if screen.columns is None else max(screen.columns - used, 8)
     drawn = []
     for place, (text, paints) in enumerate(pieces):
@@ -136,8 +147,6 @@ def told(row: Row) -> tuple[str, str, tuple[str, ...]]:
         before = entry.fields.get("tokensBefore")
         if isinstance(before, int) and not isinstance(before, bool):
             said = f"{before:,} tokens before; {said}"
-    elif entry.role == "assistant" and said == calls_in([entry.message or {}]):
-        said = f"calls {said}"
     return one_line(who), said, styles(entry)
 
 

@@ -51,7 +51,8 @@ def message_gist(message: JsonObject) -> str:
     if role != "assistant":
         return " ".join(filter(None, (text, pictures(message)))) or "(empty)"
     stop = message.get("stopReason")
-    parts = [text.strip(), "" if text.strip() else calls_in([message])]
+    called = calls_in([message])
+    parts = [text.strip(), f"calls {called}" if called and not text.strip() else ""]
     if stop not in NORMAL_STOPS:
         parts.append(
             f"({text_of(stop)}{': ' + text_of(message.get('errorMessage')) if message.get('errorMessage') else ''})"
