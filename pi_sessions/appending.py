@@ -211,6 +211,8 @@ class EntryWriter:
             "select written, messages, first_user, first_user_key, last from sessions where sid = ?", (sid,)
         ).fetchone()
         self.written, self.messages, self.first_user, self.first_user_key, self.last = row
+        # Until somebody has said something, `last` is when the session was made, which may be later than its messages.
+        self._spoken: int | None = self.last if self.messages else None
         self.now = store.clock()
         self._points: dict[int | None, Point] = {None: ROOT}
         self._ends: dict[int, int | None] = {}
@@ -361,7 +363,7 @@ class EntryWriter:
             spoken = parse_time(message.get("timestamp"))
             time_ms = spoken if spoken is not None else entry.time_ms
             if time_ms is not None:
-                self.last = max(self.last, min(time_ms, self.now))
+                self.last = self._spoken = max(self._spoken or 0, min(time_ms, self.now))
         if role == "user" and self.first_user is None:
             text = one_line(content_text(message.get("content"), " "), FIRST_MESSAGE_CHARS)
             if text:

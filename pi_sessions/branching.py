@@ -404,4 +404,6 @@ class Recording:
 def _passed_on(header: JsonObject) -> JsonObject:
     """Return the unknown header fields a fork keeps: a copy must not lose what a file said about itself."""
     own = ("type", "version", "id", "timestamp", "cwd", "parentSession", "branchedFrom")
+    # What version 1 kept in the header became entries.
+    own += ("provider", "modelId", "thinkingLevel")
     return {name: value for name, value in header.items() if name not in own}

@@ -127,7 +127,7 @@ class Importing(OperationLog):
         sid = self._new_session(
             cwd=parsed.cwd,
             id=self._free_session_id(parsed.id) if taken else parsed.id,
-            origin=origin_id(parsed.parent_ref),
+            origin=self._origin_of(parsed),
             header=parsed.header,
             check_id=False,
         )
@@ -137,6 +137,16 @@ class Importing(OperationLog):
         execute("insert into branches(sid, name, leaf) values(?, ?, null)", (sid, MAIN))
         execute("update sessions set origin = ? where origin = ?", (self._session_of(sid).id, parsed.source))
         return sid
+
+    def _origin_of(self, parsed: ParsedSession) -> str | None:
+        """Return the session whose file the header names, else what `origin_id` makes of the name."""
+        if parsed.parent_ref is None:
+            return None
+        row = self.connection.execute(
+            "select s.id from imports join sessions s using(sid) where source = ? order by import desc limit 1",
+            (parsed.parent_ref,),
+        ).fetchone()
+        return row[0] if row else origin_id(parsed.parent_ref)
 
     def _free_session_id(self, session_id: str) -> str:
         number = 2

@@ -41,6 +41,7 @@ create table sessions(
 ) strict;
 create index sessions_last on sessions(last);
 create index sessions_cwd_last on sessions(cwd, last);
+create index sessions_origin on sessions(origin) where origin is not null;
 create table branches(
   sid integer not null references sessions(sid),
   name text not null,
@@ -134,6 +135,7 @@ create table imports(
 ) strict;
 create index imports_source_id on imports(source_id collate nocase);
 create index imports_digest on imports(digest);
+create index imports_source on imports(source);
 create table repairs(
   import integer not null references imports(import),
   line integer,
