@@ -1,0 +1,1 @@
+"""Stream functions: models of real providers over HTTP, and a scripted one."""
