@@ -26,6 +26,9 @@ BRANCH_SUMMARY_SUFFIX = "</summary>"
 DEFAULT_THINKING_LEVEL = "off"
 EDITABLE_ROLES = ("user", "assistant", "toolResult")
 
+_CONTENT_ROLES = frozenset(("system", *EDITABLE_ROLES, "custom"))
+_set = object.__setattr__
+
 
 class Model(Record):
     """A model as entries name it; empty text where an entry lacks the name."""
@@ -39,6 +42,12 @@ class ContextMessage(Record):
 
     entry_id: str
     message: JsonObject
+
+    if not TYPE_CHECKING:
+        # A long context makes a hundred thousand of these; the general constructor would cost more than the rest.
+        def __init__(self, entry_id, message):
+            _set(self, "entry_id", entry_id)
+            _set(self, "message", message)
 
 
 class Context(Record):
@@ -346,7 +355,8 @@ def _content_for(role: object, content: object) -> object:
 def _with_content(message: JsonObject) -> JsonObject:
     """Return the message with content that is text or a list, where its role has content at all."""
     role = message.get("role")
-    if role not in ("system", *EDITABLE_ROLES, "custom") or isinstance(message.get("content"), str | list):
+    content = message.get("content")
+    if isinstance(content, (list, str)) or not isinstance(role, str) or role not in _CONTENT_ROLES:
         return message
     return {**message, "content": "" if role == "system" else []}
 

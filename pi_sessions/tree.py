@@ -25,6 +25,8 @@ FILTERS = ("default", "no-tools", "user-only", "labeled-only", "all")
 SETTINGS_TYPES = frozenset(("label", "context_edit", "custom", "model_change", "thinking_level_change", "session_info"))
 NORMAL_STOPS = ("stop", "toolUse")
 
+_set = object.__setattr__
+
 
 class Tree(Record):
     """Who hangs under whom.
@@ -70,6 +72,15 @@ class Row(Record):
     label: str | None
     children: int
     folded: tuple[StoredEntry, ...] = ()
+
+    if not TYPE_CHECKING:
+        # A large tree has one row per entry; the general constructor would cost more than laying them out.
+        def __init__(
+            self, entry, indent, level, parent, connector, last, guide, active, leaf, label, children, folded=()
+        ):
+            values = (entry, indent, level, parent, connector, last, guide, active, leaf, label, children, folded)
+            for name, value in zip(self._fields, values, strict=True):
+                _set(self, name, value)
 
     @property
     def id(self) -> str:
@@ -277,15 +288,18 @@ def _display_order(tree: Tree, active: set[str], closed: frozenset[str]) -> list
 def _passes(entry: StoredEntry, leaf: str | None, labels: Mapping[str, str], filter: str, *, with_calls: bool) -> bool:
     if filter == "all":
         return True
-    if entry.type == "usage":
+    kind = entry.type
+    if kind == "usage":
         return False
+    if kind == "message" and filter == "default" and (with_calls or entry.role != "assistant"):
+        return True
     if not with_calls and entry.id != leaf and is_bare_tool_call(entry):
         return False
     if filter == "user-only":
         return entry.role == "user"
     if filter == "labeled-only":
         return entry.id in labels
-    return entry.type not in SETTINGS_TYPES and not (
+    return kind not in SETTINGS_TYPES and not (
         filter == "no-tools" and (entry.role == "toolResult" or (entry.id != leaf and is_bare_tool_call(entry)))
     )
 
