@@ -19,7 +19,8 @@ from pi_sessions.times import parse_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from pi_sessions.stored import JsonObject
 
@@ -29,6 +30,16 @@ FIRST_MESSAGE_CHARS = 200
 _INSERT = (
     "insert into entries(key, id, kind, ts, seq, base, state, messages, payload, extra, blobs)"
     " values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+TOTALS = "s.written, s.messages, s.first_user, s.first_user_key, s.last"
+# All that an append needs to know, in one statement instead of seven (40 us less for each append).
+_LEAF_OF_BRANCH = (
+    "select s.sid, b.name, b.leaf, e.id, e.base, e.state, e.messages,"
+    f" g.sid = s.sid and not exists (select 1 from entries where key = b.leaf + 1), {TOTALS}"
+    " from sessions s left join branches b on b.sid = s.sid and b.name = coalesce(?2, s.branch)"
+    " left join entries e on e.key = b.leaf left join segments g on g.segment = b.leaf >> 24 where s.id = ?1"
 )
 
 
@@ -111,13 +122,11 @@ class Appending(StoreBase):
         """Append entries one under the other in one transaction: all or none; arguments and errors as `append`."""
         drafts = [draft_entry(entry) for entry in entries]
         with self._write():
-            sid = self._sid(session_id)
-            name = branch if branch is not None else self._current_branch(sid)
-            leaf = self._branch_leaf(sid, name)
-            if not isinstance(expect, Unset):
-                self._check_leaf(session_id, name, expect, leaf)
+            written, name, leaf = self._writer_at(session_id, branch)
+            sid = written.sid
+            if not isinstance(expect, Unset) and expect != written.point(leaf).id:
+                raise _leaf_moved(session_id, name, expect, written.point(leaf).id)
             under = leaf if isinstance(parent, Unset) else self._parent_key(sid, parent)
-            written = EntryWriter(self, sid)
             stored = [written.add(draft, under) for draft in drafts[:1]]
             for draft in drafts[1:]:
                 stored.append(written.add(draft, stored[-1].key))
@@ -128,6 +137,18 @@ class Appending(StoreBase):
                     "update branches set leaf = ? where sid = ? and name = ?", (stored[-1].key, sid, name)
                 )
         return stored
+
+    def _writer_at(self, session_id: str, branch: str | None) -> tuple[EntryWriter, str, int | None]:
+        """Return a writer that knows a branch's leaf, the branch's name and the leaf, all from one statement."""
+        row = self.connection.execute(_LEAF_OF_BRANCH, (session_id, branch)).fetchone()
+        if row is None or row[1] is None:
+            sid = self._sid(session_id)
+            raise _no_branch(branch or self._current_branch(sid))
+        sid, name, leaf, entry_id, base, state, messages, is_open, *totals = row
+        writer = EntryWriter(self, sid, totals)
+        if leaf is not None:
+            writer.know(Point(leaf, entry_id, base, state, messages), is_open=bool(is_open))
+        return writer, name, leaf
 
     def _follow_facts(self, sid: int, stored: list[StoredEntry]) -> None:
         """Let Pi's `label` and `session_info` entries set the facts they stand for."""
@@ -144,7 +165,7 @@ class Appending(StoreBase):
     def _branch_leaf(self, sid: int, name: str) -> int | None:
         row = self.connection.execute("select leaf from branches where sid = ? and name = ?", (sid, name)).fetchone()
         if row is None:
-            raise BranchError(f"There is no branch {name}", hint="list branches with: pi-session branch")
+            raise _no_branch(name)
         leaf: int | None = row[0]
         return leaf
 
@@ -156,15 +177,18 @@ class Appending(StoreBase):
             raise EntryNotFoundError(f"There is no entry {parent} in this session")
         return key
 
-    def _check_leaf(self, session_id: str, branch: str, expect: str | None, leaf: int | None) -> None:
-        actual = self.forest.id_of(leaf)
-        if actual != expect:
-            raise LeafMovedError(
-                f"The leaf of {session_id} ({branch}) is {actual or 'before the first entry'}, not {expect}",
-                expected=expect,
-                actual=actual,
-                hint="somebody else appended first; read the session again, or go on on a branch of your own",
-            )
+
+def _no_branch(name: str) -> BranchError:
+    return BranchError(f"There is no branch {name}", hint="list branches with: pi-session branch")
+
+
+def _leaf_moved(session_id: str, branch: str, expected: str | None, actual: str | None) -> LeafMovedError:
+    return LeafMovedError(
+        f"The leaf of {session_id} ({branch}) is {actual or 'before the first entry'}, not {expected}",
+        expected=expected,
+        actual=actual,
+        hint="somebody else appended first; read the session again, or go on on a branch of your own",
+    )
 
 
 def clean_name(name: object) -> str | None:
@@ -186,7 +210,7 @@ def draft_entry(entry: JsonObject | StoredEntry) -> StoredEntry:
     if draft.type == "session":
         raise InvalidEntryError("A session header is no entry", hint="import the file instead: pi-session import FILE")
     if not isinstance(entry, StoredEntry):
-        if draft.type == "message" and draft.role is None:
+        if draft.type == "message" and not isinstance(draft.decoded_head().get("role"), str):
             raise InvalidEntryError("A message entry needs a message with a role")
         if not isinstance(entry.get("id", ""), str):
             raise InvalidEntryError(f"An entry's id is text, not {entry['id']!r}")
@@ -201,25 +225,32 @@ class EntryWriter:
     Args:
         store: The store, in a write transaction.
         sid: Session that writes.
+        totals: What the session's row says (`TOTALS`), when it was read in this transaction.
     """
 
-    def __init__(self, store: StoreBase, sid: int) -> None:
+    def __init__(self, store: StoreBase, sid: int, totals: Sequence[Any] = ()) -> None:
         self.store = store
         self.execute = store.connection.execute
         self.sid = sid
-        row = self.execute(
-            "select written, messages, first_user, first_user_key, last from sessions where sid = ?", (sid,)
+        self.written, self.messages, self.first_user, self.first_user_key, self.last = totals or self.execute(
+            f"select {TOTALS} from sessions s where sid = ?", (sid,)
         ).fetchone()
-        self.written, self.messages, self.first_user, self.first_user_key, self.last = row
         # Until somebody has said something, `last` is when the session was made, which may be later than its messages.
         self._spoken: int | None = self.last if self.messages else None
         self.now = store.clock()
         self._points: dict[int | None, Point] = {None: ROOT}
+        self._settings_of: dict[int | None, Settings] = {None: (None, None, None)}
         self._ends: dict[int, int | None] = {}
         self._depths: dict[int, int] = {}
         self._entry_rows: list[tuple[object, ...]] = []
         self._segment_rows: list[tuple[int, int, int | None, int]] = []
         self._next_segment = 0
+
+    def know(self, point: Point, *, is_open: bool) -> None:
+        """Take in what was read of an entry already; `is_open`: it ends a segment of this session."""
+        self._points[point.key] = point
+        if is_open and point.key is not None:
+            self._ends[segment_of(point.key)] = point.key
 
     def point(self, key: int | None) -> Point:
         """Return what is in force at an entry."""
@@ -263,7 +294,7 @@ class EntryWriter:
         if pieces:
             store_cuts(self.store.connection, key, cuts)
             store_cuts(self.store.connection, key, extra_cuts, EXTRA_OFFSET)
-        stored = StoredEntry(entry_id, parent.id, draft.type, time_ms, draft.payload, draft.extra, key)
+        stored = StoredEntry(entry_id, parent.id, draft.type, time_ms, draft.payload, draft.extra, key, draft.head)
         if is_compaction:
             self.flush()
             self.execute("insert into compactions(key, keep) values(?, ?)", (key, self._kept(stored, under)))
@@ -313,16 +344,15 @@ class EntryWriter:
 
     def _state(self, draft: StoredEntry, inherited: int | None) -> int | None:
         """Return the model and thinking level in force at and after an entry, as a key of `states`."""
-        fields = draft.fields
         if draft.type == "message":
-            message = draft.message or {}
-            if message.get("role") != "assistant":
+            head = draft.decoded_head()
+            if head.get("role") != "assistant":
                 return inherited
-            changes = {"provider": message.get("provider"), "model": message.get("model")}
+            changes = {"provider": head["provider"], "model": head["model"]}
         elif draft.type == "model_change":
-            changes = {"provider": fields.get("provider"), "model": fields.get("modelId")}
+            changes = {"provider": draft.fields.get("provider"), "model": draft.fields.get("modelId")}
         elif draft.type == "thinking_level_change":
-            changes = {"thinking": fields.get("thinkingLevel")}
+            changes = {"thinking": draft.fields.get("thinkingLevel")}
         else:
             return inherited
         before = self._settings(inherited)
@@ -335,12 +365,12 @@ class EntryWriter:
         return inherited if settings == before else self._settings_key(settings)
 
     def _settings(self, state: int | None) -> Settings:
-        if state is None:
-            return (None, None, None)
-        provider, model, thinking = self.execute(
-            "select provider, model, thinking from states where state = ?", (state,)
-        ).fetchone()
-        return provider, model, thinking
+        settings = self._settings_of.get(state)
+        if settings is None:
+            settings = self._settings_of[state] = self.execute(
+                "select provider, model, thinking from states where state = ?", (state,)
+            ).fetchone()
+        return settings
 
     def _settings_key(self, settings: Settings) -> int:
         row = self.execute(
@@ -350,6 +380,7 @@ class EntryWriter:
             cursor = self.execute("insert into states(provider, model, thinking) values(?, ?, ?)", settings)
             row = (cursor.lastrowid,)
         key: int = row[0]
+        self._settings_of[key] = settings
         return key
 
     def note(self, entry: StoredEntry) -> None:
@@ -357,15 +388,16 @@ class EntryWriter:
         if entry.type != "message":
             return
         self.messages += 1
-        message = entry.message or {}
-        role = message.get("role")
+        head = entry.decoded_head()
+        role = head.get("role")
         if role in ("user", "assistant"):
-            spoken = parse_time(message.get("timestamp"))
+            spoken = parse_time(head["timestamp"])
             time_ms = spoken if spoken is not None else entry.time_ms
             if time_ms is not None:
                 self.last = self._spoken = max(self._spoken or 0, min(time_ms, self.now))
         if role == "user" and self.first_user is None:
-            text = one_line(content_text(message.get("content"), " "), FIRST_MESSAGE_CHARS)
+            content = (entry.message or {}).get("content")
+            text = one_line(content_text(content, " "), FIRST_MESSAGE_CHARS)
             if text:
                 self.first_user, self.first_user_key = text, entry.key
 

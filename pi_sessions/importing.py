@@ -353,4 +353,5 @@ def origin_id(reference: str | None) -> str | None:
 
 
 def _at(entry: StoredEntry, key: int) -> StoredEntry:
-    return StoredEntry(entry.id, entry.parent_id, entry.type, entry.time_ms, entry.payload, entry.extra, key)
+    told = (entry.type, entry.time_ms, entry.payload, entry.extra)
+    return StoredEntry(entry.id, entry.parent_id, *told, key, entry.head)

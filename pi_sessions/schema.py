@@ -40,7 +40,7 @@ create table sessions(
   last integer not null
 ) strict;
 create index sessions_last on sessions(last);
-create index sessions_cwd_last on sessions(cwd, last);
+create index sessions_cwd on sessions(cwd);
 create index sessions_origin on sessions(origin) where origin is not null;
 create table branches(
   sid integer not null references sessions(sid),

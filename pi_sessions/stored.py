@@ -32,9 +32,10 @@ class StoredEntry:
         extra: JSON text of an object with what has no place elsewhere: fields beside a message, a timestamp that is
             not in canonical form. None for nearly every entry.
         key: Place in the store; 0 for an entry that is not stored.
+        head: The message's `role`, `provider`, `model` and `timestamp`, where whoever made the entry had it decoded.
     """
 
-    __slots__ = ("_fields", "extra", "id", "key", "parent_id", "payload", "time_ms", "type")
+    __slots__ = ("_fields", "extra", "head", "id", "key", "parent_id", "payload", "time_ms", "type")
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class StoredEntry:
         payload: str,
         extra: str | None = None,
         key: int = 0,
+        head: JsonObject | None = None,
     ) -> None:
         self.id = id
         self.parent_id = parent_id
@@ -53,6 +55,7 @@ class StoredEntry:
         self.payload = payload
         self.extra = extra
         self.key = key
+        self.head = head
         self._fields: JsonObject | None = None
 
     @classmethod
@@ -63,9 +66,11 @@ class StoredEntry:
         timestamp = entry.get("timestamp")
         time_ms = parse_time(timestamp)
         extra: JsonObject = {}
+        head: JsonObject | None = None
         if "timestamp" in entry and not is_canonical(timestamp, time_ms):
             extra["timestamp"] = timestamp
         if kind == "message":
+            head = message_head(own.get("message"))
             payload = dump(own.pop("message")) if "message" in own else ""
             extra |= own
         else:
@@ -77,6 +82,7 @@ class StoredEntry:
             time_ms=time_ms,
             payload=payload,
             extra=dump(extra) if extra else None,
+            head=head,
         )
 
     @property
@@ -118,18 +124,41 @@ class StoredEntry:
         base = {"type": self.type, "id": self.id, "parentId": self.parent_id, "timestamp": self.timestamp}
         return base | self.fields
 
+    def decoded_head(self) -> JsonObject:
+        """Return `head`, decoding the message when it was not at hand; empty without a message."""
+        if self.head is None:
+            self.head = message_head(self.message) or {}
+        return self.head
+
     def __repr__(self) -> str:
         return f"StoredEntry({self.id!r}, parent_id={self.parent_id!r}, type={self.type!r})"
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def dump(value: object) -> str:
     """Return compact JSON text, non-ASCII characters as they are unless they cannot be UTF-8."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = _encode(value)
     try:
         text.encode()
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":"))
     return text
+
+
+def message_head(message: object) -> JsonObject | None:
+    """Return what is counted and indexed of a decoded message, None when it is none.
+
+    Keeping this small piece spares the writer a second decoding of every message.
+    """
+    if not isinstance(message, dict):
+        return None
+    get = message.get
+    head = {"role": get("role"), "timestamp": get("timestamp")}
+    if head["role"] == "assistant":
+        head["provider"], head["model"] = get("provider"), get("model")
+    return head
 
 
 def is_canonical(timestamp: object, time_ms: int | None) -> bool:

@@ -25,7 +25,7 @@ from pi_sessions.formats.json_text import (
     split_damaged,
 )
 from pi_sessions.formats.parsed import Repair
-from pi_sessions.stored import BASE_FIELDS, StoredEntry, is_canonical
+from pi_sessions.stored import BASE_FIELDS, StoredEntry, is_canonical, message_head
 from pi_sessions.times import parse_time
 
 TYPE_CHECKING = False
@@ -157,12 +157,14 @@ class PiRecords:
                     if mark != ',"message":':
                         raise NotJsonError("not plain", 0)
                     start = plain.end()
-                    _value, end = scan(text, start)
+                    value, end = scan(text, start)
+                    head = message_head(value)
                     payload = text[start:end]
                     rest = text[end:]
                 else:
                     body = "{" + text[plain.start(5) + (1 if mark else 0) :]
                     value, end = scan(body, 0)
+                    head = None
                     if kind == "session" or not _BASE.isdisjoint(value):
                         raise NotJsonError("not plain", 0)
                     payload = body[:end]
@@ -178,7 +180,7 @@ class PiRecords:
                 continue
             time_ms = since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
             numbered.append(len(entries))
-            entries.append(StoredEntry(entry_id, parent_id, kind, time_ms, payload))
+            entries.append(StoredEntry(entry_id, parent_id, kind, time_ms, payload, head=head))
             places.append(number)
         self.lines = number
         if self.fragments:
