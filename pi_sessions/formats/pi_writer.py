@@ -127,7 +127,7 @@ class _Export:
                 named_last = named
             else:
                 facts.append(named)
-        yield header_line(header)
+        yield header_line(self._dated(header))
         for entry in self._entries:
             if entry is last:
                 yield from (entry_line(fact, fact.parent_id) for fact in facts)
@@ -136,6 +136,10 @@ class _Export:
         yield from (entry_line(fact, fact.parent_id) for fact in facts)
         if named_last is not None:
             yield entry_line(named_last, named_last.parent_id)
+
+    def _dated(self, header: JsonObject) -> JsonObject:
+        first = self._entries[0].time_ms if self._entries else None
+        return header if "timestamp" in header or first is None else {**header, "timestamp": format_time(first)}
 
     def _above(self, entry_id: str | None) -> str | None:
         while entry_id in self._lifted:
@@ -207,7 +211,7 @@ def entry_line(entry: StoredEntry, parent_id: str | None) -> str:
     beside = scan_fields(entry.extra)[0] if entry.extra else []
     stamps = [field for field in beside if field.name == "timestamp"]
     beside = [field for field in beside if field.name != "timestamp"]
-    base = [f'"id":{dump(entry.id)}', f'"parentId":{dump(parent_id)}']
+    base = [f'"id":{_quoted(entry.id)}', f'"parentId":{"null" if parent_id is None else _quoted(parent_id)}']
     if stamps:
         base.append(f'"timestamp":{stamps[-1].raw_value}')
     elif entry.time_ms is not None:
@@ -226,6 +230,10 @@ def entry_line(entry: StoredEntry, parent_id: str | None) -> str:
     line = "{" + ",".join(parts) + "}"
     # Space between tokens may hold line feeds when the entry did not come from a line.
     return (dump(json.loads(line)) if "\n" in line else line) + "\n"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if name.isalnum() and name.isascii() else dump(name)
 
 
 def _in_order(kind: str, fields: list[Field]) -> list[Field]:
