@@ -5,6 +5,7 @@ Its commands do not run anything; they say what was typed, and `main` goes on as
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -49,6 +50,7 @@ class OurCommand(TyperCommand):
         raise AskedForHelp(self.name)
 
 
+@functools.cache
 def build_app() -> typer.Typer:
     """Return the Typer app of all commands."""
     app = typer.Typer(

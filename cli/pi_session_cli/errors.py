@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 CANDIDATES_SHOWN = 10
 
 
-def report(error: PiSessionError, stderr: TextIO) -> int:
+def report(error: PiSessionError, stderr: TextIO, command: str = "") -> int:
     """Say on stderr what went wrong and what gets further.
+
+    Args:
+        command: Name of the command; its help is the hint where the error has none.
 
     Returns:
         The exit code.
@@ -24,8 +27,8 @@ def report(error: PiSessionError, stderr: TextIO) -> int:
     lines += [f"  {one_line(each)}" for each in candidates[:CANDIDATES_SHOWN]]
     if len(candidates) > CANDIDATES_SHOWN:
         lines.append(f"  and {len(candidates) - CANDIDATES_SHOWN} more")
-    if error.hint:
-        lines.append(f"Hint: {one_line(error.hint, 2000)}")
+    hint = error.hint or f"pi-session {command} --help".replace("  ", " ")
+    lines.append(f"Hint: {one_line(hint, 2000)}")
     stderr.write("\n".join(lines) + "\n")
     return error.exit_code
 

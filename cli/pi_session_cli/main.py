@@ -9,7 +9,7 @@ import gc
 import os
 import sys
 
-from pi_session_cli.catalog import find, module_of
+from pi_session_cli.catalog import MODULES, find, module_of
 from pi_session_cli.declare import DB, JSON
 from pi_session_cli.parse import Parsed, parse
 from pi_sessions.errors import CannotError, PiSessionError
@@ -209,7 +209,7 @@ def fail(error: PiSessionError, argv: Sequence[str], stdout: TextIO, stderr: Tex
             stdout.flush()
         except OSError:
             pass
-    return errors.report(error, stderr)
+    return errors.report(error, stderr, next((word for word in argv if word in MODULES), ""))
 
 
 def silence_if_broken(stream: TextIO | None) -> None:

@@ -1,7 +1,7 @@
 """Runs the command line with a fixed clock, counted ids and streams of its own.
 
-In tests: `Terminal(tmp_path).run("ls")`. As a program: `python -m tests.cli.launcher ls`, for what only a process shows;
-its store, clock and ids are set by the environment it is given.
+In tests: `Terminal(tmp_path).run("ls")`. As a program, for what only a process shows:
+`python -m tests.cli.launcher ls`; the environment names its store.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""Pictures of the terminal at three widths, compared byte for byte; `--update-golden` draws them anew, you read the diff."""
+"""Pictures of the terminal at three widths, compared byte for byte; `--update-golden` draws them, you read the diff."""
 
 import re
 from pathlib import Path

@@ -12,11 +12,11 @@ from pi_session_cli.settings import config_dir, data_dir
 
 # The standard library that sqlite3, json, time and os bring along, and nothing else.
 STANDARD = {
-    "__future__", "_blake2", "_bisect", "_bootlocale", "_collections", "_collections_abc", "_datetime", "_functools", "_hashlib",
-    "_heapq", "_json", "_operator", "_random", "_sha512", "_signal", "_sqlite3", "_sre", "_stat", "_struct",
-    "binascii", "bisect", "collections", "copyreg", "datetime", "enum", "errno", "functools", "gc", "genericpath", "hashlib",
-    "itertools", "json", "keyword", "math", "operator", "os", "posixpath", "re", "reprlib", "sqlite3", "stat", "time",
-    "types", "zlib",
+    "__future__", "_bisect", "_blake2", "_bootlocale", "_collections", "_collections_abc", "_datetime", "_functools",
+    "_hashlib", "_heapq", "_json", "_operator", "_random", "_sha512", "_signal", "_sqlite3", "_sre", "_stat",
+    "_struct", "binascii", "bisect", "collections", "copyreg", "datetime", "enum", "errno", "functools", "gc",
+    "genericpath", "hashlib", "itertools", "json", "keyword", "math", "operator", "os", "posixpath", "re", "reprlib",
+    "sqlite3", "stat", "time", "types", "zlib",
 }  # fmt: skip
 OURS = ("pi_session_cli", "pi_sessions")
 FORBIDDEN = {

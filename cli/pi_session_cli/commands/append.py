@@ -73,9 +73,14 @@ def run(
             now = ctx.clock()
             entries = [{"type": "message", "message": message(role, text, named, now)} for text in spoken]
         guard = {} if expect is None else {"expect": ctx.entry(store, expect, here.id)[1]}
-        with store.recording(here.id, "append", f"append {len(entries)} {'entry' if len(entries) == 1 else 'entries'}"):
-            stored = store.append_many(here.id, entries, branch=branch, **guard)
         into = branch or here.branch
+        what = f"append {len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
+        with store.transaction():
+            if into == here.branch:
+                with store.recording(here.id, "append", what):
+                    stored = store.append_many(here.id, entries, **guard)
+            else:
+                stored = store.append_many(here.id, entries, branch=into, **guard)
     ids = [entry.id for entry in stored]
     return Answer(
         "done",
@@ -141,26 +146,22 @@ def read_line(line: bytes, number: int) -> JsonObject:
     """Return the entry on a line: an entry as it came, or one around a bare message."""
     import json
 
-    from pydantic import ValidationError
-
+    from pi_sessions.appending import draft_entry
     from pi_sessions.entries import parse_entry
-    from pi_sessions.messages import parse_message
 
     try:
         value = json.loads(line.decode("utf-8"))
     except ValueError as error:
-        raise refused(number, str(error)) from error
+        raise refused(number, f"not JSON: {error}") from error
     if not isinstance(value, dict):
         raise refused(number, "not a JSON object")
+    entry = {"type": "message", "message": value} if "role" in value and "type" not in value else value
     try:
-        if isinstance(value.get("role"), str) and "type" not in value:
-            parse_message(value)
-            return {"type": "message", "message": value}
-        parse_entry({"id": "00000000", "parentId": None, "timestamp": "1970-01-01T00:00:00.000Z", **value})
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise refused(number, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-    return value
+        parse_entry({"id": "00000000", "parentId": None, "timestamp": "1970-01-01T00:00:00.000Z", **entry})
+        draft_entry(entry)
+    except InvalidEntryError as error:
+        raise refused(number, error.message) from error
+    return entry
 
 
 def refused(number: int, reason: str) -> InvalidEntryError:
