@@ -52,6 +52,9 @@ _TEMPLATE = re.compile(
 )
 _IRI_REFUSED = re.compile(r"[\x00-\x20<>^`{|}\\]|%(?![0-9a-fA-F]{2})")
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+\-.]*:")
+# A character class, escapes before it left alone.
+_OUTSIDE_CLASSES = re.compile(r"(?<!\\)\[(?:\\.|[^\]\\])*\]")
+_STRAY_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\[^\^$.*+?()\[\]{}|/dDwWsSbBtnvfr0-9cxukpP\\]")
 # Schemes of the WHATWG URL standard that need a host.
 _WITH_HOST = frozenset({"http", "https", "ws", "wss", "ftp"})
 
@@ -106,15 +109,20 @@ def _is_ipv6(text: str) -> bool:
 
 
 def _is_hostname(text: str) -> bool:
-    return len(text) <= 253 and _HOSTNAME.fullmatch(text) is not None
+    if len(text) > 253 or _HOSTNAME.fullmatch(text) is None:
+        return False
+    # Two hyphens in the third and fourth place are kept for encoded labels.
+    return all(label[2:4] != "--" or label[:2].lower() == "xn" for label in text.split("."))
 
 
 def _is_idn_hostname(text: str) -> bool:
+    normal = unicodedata.normalize("NFC", text)
+    if any(label.startswith("-") or label.endswith("-") for label in normal.split(".")):
+        return False
     try:
-        ascii_text = unicodedata.normalize("NFC", text).encode("idna").decode("ascii")
+        return _is_hostname(normal.encode("idna").decode("ascii"))
     except UnicodeError:
         return False
-    return _is_hostname(ascii_text)
 
 
 def _is_idn_email(text: str) -> bool:
@@ -163,6 +171,12 @@ def _is_iri_reference(text: str) -> bool:
 
 
 def _is_regex(text: str) -> bool:
+    """Whether a text is a pattern under the flag `u`, which forbids stray brackets, braces and escapes."""
+    plain = _OUTSIDE_CLASSES.sub("", text)
+    if _STRAY_ESCAPE.search(plain) or re.search(r"\(\?[a-zA-Z]", plain):
+        return False
+    if re.search(r"[]{}]", re.sub(r"\\[pPu]\{[^}]*\}|\\.|\{\d+(?:,\d*)?\}", "", plain)):
+        return False
     try:
         regex(text)
     except (re.error, ValueError):

@@ -126,7 +126,11 @@ def relax(value):
         return {key: relax(member) for key, member in value.items()}
     if isinstance(value, list):
         return [relax(item) for item in value]
-    if isinstance(value, str) and value.startswith("Validation failed for tool ") and "\n\nReceived arguments:" in value:
+    if (
+        isinstance(value, str)
+        and value.startswith("Validation failed for tool ")
+        and "\n\nReceived arguments:" in value
+    ):
         head, marker, tail = value.partition("\n\nReceived arguments:")
         return _VALIDATOR_LINE.sub(r"\1", head) + marker + tail
     return value

@@ -69,7 +69,9 @@ def apply_ops(messages: list, ops: list[dict]) -> list:
         elif "mapRole" in op:
             to = op["mapRole"]
             messages = [
-                parse_message({"role": to["to"], "content": content_of(message)}) if message.role == to["from"] else message
+                parse_message({"role": to["to"], "content": content_of(message)})
+                if message.role == to["from"]
+                else message
                 for message in messages
             ]
         else:
@@ -98,7 +100,9 @@ class ScenarioRun:
         self.tools = {key: self.make_tool(definition) for key, definition in self.definitions.items()}
         self.active = [self.tools[tool.get("as", tool["name"])] for tool in scenario.get("tools", [])]
         self.queues = {
-            name: MessageQueue(scenario[name].get("mode", "one-at-a-time"), messages_of(scenario[name].get("initial", [])))
+            name: MessageQueue(
+                scenario[name].get("mode", "one-at-a-time"), messages_of(scenario[name].get("initial", []))
+            )
             for name in ("steering", "followUp")
             if name in scenario
         }
@@ -240,7 +244,7 @@ class ScenarioRun:
             raise RuntimeError(rule["throw"])
         return rule
 
-    async def hook_beforeToolCall(self, question, signal):  # noqa: N802 - named as in the files
+    async def hook_beforeToolCall(self, question, signal):
         call = question.tool_call
         entry = {"id": call.id, "name": call.name, "args": question.args}
         entry["contextMessages"] = len(question.context.messages)
@@ -249,7 +253,7 @@ class ScenarioRun:
         rule = await self.follow_rule("beforeToolCall", entry, {"id": call.id, "name": call.name}, question.args)
         return BlockDecision(**plain(rule["return"])) if "return" in rule else None
 
-    async def hook_afterToolCall(self, report, signal):  # noqa: N802
+    async def hook_afterToolCall(self, report, signal):
         call = report.tool_call
         entry = {"id": call.id, "name": call.name, "args": report.args, "isError": report.is_error}
         entry["result"] = self.normal.result(report.result)
@@ -265,22 +269,22 @@ class ScenarioRun:
             "newMessages": shapes(turn.new_messages),
         }
 
-    async def hook_finishTurn(self, turn, signal):  # noqa: N802
+    async def hook_finishTurn(self, turn, signal):
         rule = await self.follow_rule("finishTurn", self.turn_entry(turn), {"stopReason": turn.message.stop_reason})
         return rule["return"]["action"] if "return" in rule else None
 
-    async def hook_prepareNextTurnWithContext(self, turn, signal=None):  # noqa: N802
+    async def hook_prepareNextTurnWithContext(self, turn, signal=None):
         rule = await self.follow_rule("prepareNextTurnWithContext", self.turn_entry(turn), {})
         return self.change(NextTurnChange, rule, turn.context)
 
-    async def hook_prepareNextTurn(self, turn):  # noqa: N802
+    async def hook_prepareNextTurn(self, turn):
         if self.is_agent:
             rule = await self.follow_rule("prepareNextTurn", {}, {})
             return self.change(NextTurnChange, rule, None)
         rule = await self.follow_rule("prepareNextTurn", self.turn_entry(turn), {})
         return self.change(NextTurnChange, rule, turn.context)
 
-    async def hook_prepareRequest(self, settings, signal):  # noqa: N802
+    async def hook_prepareRequest(self, settings, signal):
         entry = {
             "model": settings.model.id,
             "thinkingLevel": settings.thinking_level,
@@ -308,21 +312,21 @@ class ScenarioRun:
                 messages = messages_of(wanted["messages"])
             elif "messages" in wanted:
                 messages = apply_ops(messages, [wanted["messages"]])
-            tools = (context.tools if context else []) if "tools" not in wanted else None
-            fields["context"] = AgentContext(
-                messages, [self.tools[name] for name in wanted["tools"]] if tools is None and "tools" in wanted else tools
-            )
+            tools = context.tools if context else []
+            if "tools" in wanted:
+                tools = [self.tools[name] for name in wanted["tools"]]
+            fields["context"] = AgentContext(messages, tools)
         return kind(**fields)
 
-    async def hook_transformContext(self, messages, signal):  # noqa: N802
+    async def hook_transformContext(self, messages, signal):
         rule = await self.follow_rule("transformContext", {"contextMessages": shapes(messages)}, {})
         return apply_ops(messages, rule.get("ops", []))
 
-    async def hook_convertToLlm(self, messages):  # noqa: N802
+    async def hook_convertToLlm(self, messages):
         rule = await self.follow_rule("convertToLlm", {"contextMessages": shapes(messages)}, {})
         return keep_model_roles(apply_ops(messages, rule.get("ops", [])))
 
-    async def hook_getApiKey(self, provider):  # noqa: N802
+    async def hook_getApiKey(self, provider):
         rule = await self.follow_rule("getApiKey", {"provider": provider}, {})
         return rule.get("return")
 
@@ -344,9 +348,7 @@ class ScenarioRun:
                     got = messages_of(script["polls"][count - 1]) if count <= len(script["polls"]) else []
                 else:
                     got = self.queues[name].drain()
-            texts = [
-                content if isinstance(content := content_of(message), str) else shape(message) for message in got
-            ]
+            texts = [content if isinstance(content := content_of(message), str) else shape(message) for message in got]
             await self.note({"type": "poll", "queue": name, "got": texts})
             if throws and throws["poll"] == count:
                 raise RuntimeError(throws["message"])
@@ -625,6 +627,3 @@ def run_scenario(scenario: dict, backend: str, *, limit_s: float = 10) -> dict:
             return await ScenarioRun(scenario).run()
 
     return json.loads(json.dumps(anyio.run(main, backend=backend)))
-
-
-
