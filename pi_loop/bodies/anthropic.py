@@ -24,6 +24,8 @@ IMAGES_FOLLOW = "(image attached after the tool results)"
 # The protocol's words for how hard to think; a model's own map comes first.
 _EFFORTS = {"minimal": "low", "low": "low", "medium": "medium"}
 
+_THINKING = ("thinking", "redacted_thinking")
+
 
 def anthropic_body(request: BuiltRequest, options: BodySettings) -> JsonObject:
     """Return the body of a streaming Messages request.
@@ -49,10 +51,14 @@ def anthropic_body(request: BuiltRequest, options: BodySettings) -> JsonObject:
             # Calls in the history are refused when no tool is declared.
             body["tools"] = [_tool(name, FORMER_TOOL, {"type": "object", "properties": {}}) for name in former]
             body["tool_choice"] = {"type": "none"}
-    last = messages[-1]["content"]
-    last[-1] = _marked(last[-1], mark)
     body["messages"] = messages
     thinking = _set_thinking(body, request, options)
+    if target.reasoning and not thinking:
+        # An answer in mid-turn may hold thinking only while the model thinks; in older ones it would be ignored.
+        for message in messages:
+            message["content"] = [block for block in message["content"] if block["type"] not in _THINKING]
+    last = messages[-1]["content"]
+    last[-1] = _marked(last[-1], mark)
     if options.temperature is not None and not thinking and target.trait("supportsTemperature", True):
         body["temperature"] = options.temperature
     user = (options.metadata or {}).get("user_id")
@@ -96,7 +102,7 @@ def _may_think(messages: list[JsonObject]) -> bool:
     if not _has_results(messages[place]):
         return True
     while place > 0:
-        if messages[place - 1]["content"][0]["type"] in ("thinking", "redacted_thinking"):
+        if messages[place - 1]["content"][0]["type"] in _THINKING:
             return True
         place -= 2
         if any(block["type"] != "tool_result" for block in messages[place]["content"]):
