@@ -5,12 +5,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pi_sessions.errors import SourceError
 from pi_sessions.formats.pi import ParsedSession, find_pi_files, read_pi_file
-from tests.sessions.pi_files import answer, check, counter, entry, header, reread, export, user
+from tests.sessions.pi_files import answer, check, counter, entry, export, header, reread, user
 
 LINES = [
     user("a", None, "first é \U0001f680"),
@@ -95,13 +96,13 @@ def damaged(draw: st.DrawFn) -> tuple[bytes, list[str]]:
 def read_damaged(raw: bytes, folder: Path) -> ParsedSession | None:
     path = folder / "a.jsonl"
     path.write_bytes(raw)
-    found = find_pi_files(str(path))
-    try:
-        session = read_pi_file(str(path), new_id=counter())
-    except SourceError as error:
-        assert [file.reason for file in found] == [error.message]
+    (found,) = find_pi_files(str(path))
+    if found.reason is not None:
+        with pytest.raises(SourceError) as refused:
+            read_pi_file(str(path))
+        assert refused.value.message == found.reason
         return None
-    assert [file.reason for file in found] == [None]
+    session = read_pi_file(str(path), new_id=counter())
     assert path.read_bytes() == raw
     check(session)
     return session

@@ -1,4 +1,4 @@
-"""What goes out is a version-3 file that Pi opens at the same leaf with the same context, and that comes back the same."""
+"""What goes out is a version-3 file that Pi opens at the same leaf with the same context, and that comes back whole."""
 
 import json
 from pathlib import Path
