@@ -23,7 +23,7 @@ COMMAND = Command(
         "pi-session branch",
         "pi-session branch attempt-2 --at @-1 --switch",
         "pi-session branch attempt-2 --rename monkeypatch",
-        "pi-session branch monkeypatch --delete",
+        "pi-session branch attempt-1 --delete",
     ),
     json="Listing: sessionId, branches (name, leaf, current), tips. A change: sessionId and branch.",
     arguments=(Argument("name", "NAME", "Branch to make, rename or delete", required=False),),

@@ -44,7 +44,8 @@ def run(ctx: Invocation, target: str | None, *, session: str | None, exact: bool
         else:
             here, chosen = ctx.entry(store, target, session)
         entry = store.entry(here.id, chosen) if chosen is not None else None
-        plan = plan_rewind(entry, exact=exact, start=entry is None, current=here.leaf)
+        # Pi's tree does nothing when the leaf itself is chosen; who types it wants to say that message anew.
+        plan = plan_rewind(entry, exact=exact, start=entry is None)
         move = store.rewind(here.id, plan.leaf) if plan.leaf != here.leaf else None
     if move is None:
         told = {"sessionId": here.id, "branch": here.branch, "oldLeaf": here.leaf, "newLeaf": here.leaf, "op": None}

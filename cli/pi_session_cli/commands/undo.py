@@ -20,7 +20,7 @@ COMMAND = Command(
         "Only the pointers and facts that the operation changed are set back; no entry is ever lost. What was appended "
         "since is kept on a branch of its own, which is named. Undo is an operation, too: redo takes it back."
     ),
-    examples=("pi-session undo", "pi-session undo --steps 3", "pi-session undo --op 12"),
+    examples=("pi-session undo", "pi-session undo --steps 3", "pi-session undo --op 3"),
     json="One object: sessionId, leaf, undone (operations with op, command, summary), ops, keptBranches, skipped.",
     arguments=(SESSION_ARGUMENT,),
     options=(
