@@ -36,7 +36,13 @@ def _differences(ours: Json, recorded: Json, place: str) -> Iterator[str]:
         ours = short_text(ours)
     elif isinstance(recorded, dict) and isinstance(ours, list) and recorded.keys() == _SHORT_IDS:
         ours = short_ids(ours)
-    if isinstance(ours, str) and isinstance(recorded, str) and ours != recorded and _is_file(ours) and _is_file(recorded):
+    if (
+        isinstance(ours, str)
+        and isinstance(recorded, str)
+        and ours != recorded
+        and _is_file(ours)
+        and _is_file(recorded)
+    ):
         ours, recorded = records_of(ours), records_of(recorded)
     if isinstance(ours, dict) and isinstance(recorded, dict):
         for name in [*recorded, *(name for name in ours if name not in recorded)]:

@@ -46,6 +46,16 @@ class CaseFolder:
             moment = datetime.fromisoformat(given["mtime"]).timestamp()
             os.utime(path, (moment, moment))
 
+    def make_folders(self, steps: Json) -> None:
+        """Make the folders that no input makes but the steps show: listed without lines, or an import's directory."""
+        for step in steps:
+            result = step.get("result")
+            if step["op"] == "list_files":
+                for name in (one["name"] for one in result if one["lines"] is None):
+                    self.path(name).mkdir(exist_ok=True)
+            elif step["op"] == "import" and result and result["cwd"].startswith("$DIR"):
+                self.path(result["cwd"]).mkdir(parents=True, exist_ok=True)
+
     def _content(self, given: Json) -> bytes:
         if "text" in given:
             return self.real(given["text"]).encode()

@@ -1,7 +1,7 @@
 """Lists, searches and looking sessions up by what a person types, over the files of a case's folder.
 
-Files that no step has opened are imported into a second store, so that listing uses up no id and opens nothing; sessions
-that the case's own store holds are listed from there.
+Files that no step has opened are imported into a second store, so that listing uses up no id and opens nothing;
+sessions that the case's own store holds are listed from there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pi_sessions.errors import PiSessionError, SessionNotFoundError, SourceError
 from pi_sessions.formats.pi import read_pi_file
 from pi_sessions.refs import resolve_session
 from pi_sessions.results import Session
-from pi_sessions.store import SessionStore
 from pi_sessions.stored import StoredEntry
 from pi_sessions.times import format_time
 from tests.conformance import session_pure as pure
@@ -36,7 +35,7 @@ class Listing:
 
     def __init__(self, replay: Replay) -> None:
         self.replay = replay
-        unopened = SessionStore.open(":memory:", clock=lambda: replay.now_ms)
+        unopened = replay.scratch_store()
         self.stores = (replay.store, unopened)
         self.files: dict[tuple[int, str], str] = {}
         for name in replay.folder.session_files():
@@ -190,7 +189,7 @@ def continue_recent(replay: Replay, args: Json, on: str | None) -> Json:
 def probe(replay: Replay, args: Json, _on: str | None) -> Json:
     """Open a file and take one look, without leaving anything open."""
     parsed = read_pi_file(str(replay.folder.path(args["file"])))
-    with SessionStore.open(":memory:", clock=lambda: replay.now_ms) as store:
+    with replay.scratch_store() as store:
         session = store.import_session(parsed).session
         view = pure.View(store.entries(session.id), session.leaf)
         outcome = {"outcome": "returns"}

@@ -1,8 +1,8 @@
 """Plays the steps of a recorded session case against a real `SessionStore`, with the case's clock and ids.
 
-A file that is opened is imported and never written to. Labels and names set by steps are appended as Pi's entries, which
-set the facts they stand for. A handle is a writer of its own: two handles on one session do not see each other's leaf.
-What needs no store is computed by `session_pure`, from what the store gives back.
+A file that is opened is imported and never written to. Labels and names set by steps are appended as Pi's entries,
+which set the facts they stand for. A handle is a writer of its own: two handles on one session do not see each other's
+leaf. What needs no store is computed by `session_pure`, from what the store gives back.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ class Replay:
         self.folder = CaseFolder(folder / "case", fixtures)
         self.folder.root.mkdir(parents=True)
         self.now_ms = 0
+        self._scratch = folder / "scratch"
+        self._scratch_number = 0
         self._entry_number = 0
         self._session_number = 0
         self._hidden_ids: set[str] = set()
@@ -89,6 +91,7 @@ class Replay:
         )
         for given in case["inputs"]:
             self.folder.add_input(given)
+        self.folder.make_folders(case["steps"])
 
     def close(self) -> None:
         self.store.close()
@@ -101,6 +104,11 @@ class Replay:
         """Return a result with the case folder and new session ids shown as the case shows them."""
         shown = self.folder.shown(result)
         return _replaced(shown, self._hidden_ids) if self._hidden_ids else shown
+
+    def scratch_store(self) -> SessionStore:
+        """Open an empty store for files that are only looked at."""
+        self._scratch_number += 1
+        return SessionStore.open(str(self._scratch / f"{self._scratch_number}.db"), clock=lambda: self.now_ms)
 
     # ids
 
@@ -421,8 +429,7 @@ class Replay:
     def replace_file_by_folder(self, args: Json, _on: str | None) -> None:
         self.folder.put_folder_in_place(args["file"])
 
-    def export_html(self, args: Json, _on: str | None) -> Json:
-        self.take_in(args["file"])
+    def export_html(self, _args: Json, _on: str | None) -> Json:
         raise CannotError("There is no HTML page of a session yet")
 
     def check(self) -> list[str]:

@@ -1,8 +1,8 @@
 """Replays recorded session cases: `python -m tests.conformance.sessions [DIR ...]`.
 
-Every `*.json` case file in the given folders (default: the bundled copies) is played against a real store in a temporary
-folder. Prints one line per step that fails or deviates, and at the end `N passed, M failed`, counted in steps. A step that
-differs from Pi passes only if `deviations` says exactly what ours must give instead.
+Every `*.json` case file in the given folders (default: the bundled copies) is played against a real store in a
+temporary folder. Prints one line per step that fails or deviates, and at the end `N passed, M failed`, counted in
+steps. A step that differs from Pi passes only if `deviations` says exactly what ours must give instead.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from pi_sessions.errors import PiSessionError
-from tests.conformance.deviations import Deviation, Refused, deviation_for
+from tests.conformance.deviations import ROWS, Row, deviation_for
 from tests.conformance.session_compare import differences
 from tests.conformance.session_operations import play
 from tests.conformance.session_replay import Replay
+from tests.conformance.session_rules import Refused, Rule
 
 Json = Any
 
@@ -34,7 +35,7 @@ class StepOutcome:
         deviation: The row that allowed it to differ from Pi, None when it agreed or failed.
     """
 
-    def __init__(self, number: int, op: str, problems: Sequence[str], deviation: Deviation | None = None) -> None:
+    def __init__(self, number: int, op: str, problems: Sequence[str], deviation: Row | Rule | None = None) -> None:
         self.number = number
         self.op = op
         self.problems = list(problems)
@@ -66,13 +67,18 @@ def replay_step(replay: Replay, number: int, step: Json) -> StepOutcome:
     except Exception as error:  # noqa: BLE001 (whatever a case meets is a failure of that step, not of the run)
         return StepOutcome(number, step["op"], [f"{type(error).__name__}: {error}"])
     found = judge(ours, step)
-    deviation = deviation_for(replay, number, step, ours)
-    if deviation is None:
+    allowed = deviation_for(replay, number, step, ours) if found or _has_row(replay, number) else None
+    if allowed is None:
         return StepOutcome(number, step["op"], problems + found)
+    deviation, expected = allowed
     if not found:
         return StepOutcome(number, step["op"], [*problems, "it agrees with Pi, but a deviation is written down for it"])
-    found = judge(ours, deviation.step(step))
+    found = [] if ours == expected else judge(ours, {**step, "result": expected, "error": None})
     return StepOutcome(number, step["op"], problems + found, None if problems or found else deviation)
+
+
+def _has_row(replay: Replay, number: int) -> bool:
+    return any(row.case == replay.case["id"] and number in row.steps for row in ROWS)
 
 
 def _size(replay: Replay) -> tuple[int, int]:
@@ -84,16 +90,27 @@ def _size(replay: Replay) -> tuple[int, int]:
 
 def judge(ours: Json, step: Json) -> list[str]:
     """Return how our result differs from a step's; a refusal agrees with every error that Pi raises on purpose."""
-    error = step.get("error")
+    error, recorded = step.get("error"), step.get("result")
     if isinstance(ours, Refused):
         if error is None:
-            return [f"refused ({ours.code}); recorded {json.dumps(step.get('result'))[:200]}"]
+            wanted = recorded if isinstance(recorded, Refused) else json.dumps(recorded)[:200]
+            return [] if ours == recorded else [f"refused ({ours.code}); recorded {wanted}"]
         kind = error["kind"]
-        on_purpose = kind == "Error" or kind.startswith("Error:") or kind in PURPOSEFUL or error.get("code") == ours.code
+        on_purpose = kind == "Error" or kind.startswith("Error:") or kind in PURPOSEFUL
         return [] if on_purpose else [f"refused ({ours.code}); recorded a crash: {kind}"]
     if error is not None:
-        return [f"{json.dumps(ours, default=str)[:200]}; recorded {error['kind']}: {error.get('message')}"]
-    return differences(ours, step.get("result"))
+        return [f"{json.dumps(ours)[:200]}; recorded {error['kind']}: {error.get('message')}"]
+    if isinstance(recorded, Refused):
+        return [f"{json.dumps(ours)[:200]}; should be refused ({recorded.code})"]
+    if step["op"] in ("list", "list_all"):
+        return differences(_settled(ours), _settled(recorded))
+    return differences(ours, recorded)
+
+
+def _settled(rows: Json) -> Json:
+    """Return the rows of a list with those of one time in the order of their files, which means nothing."""
+    order = [row["modified"] for row in rows]
+    return sorted(rows, key=lambda row: (order.index(row["modified"]), row["file"]))
 
 
 PURPOSEFUL = ("MissingSessionCwdError", "SessionImportFileNotFoundError")
