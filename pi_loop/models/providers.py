@@ -22,6 +22,8 @@ class Provider:
         base_url: What the protocol's path is appended to.
         key_variables: Environment variables that may hold its key, best first.
         catalog: Its name in the data package; empty where that does not know it.
+        prefixes: Beginnings of the model ids in there that this provider serves at its base URL.
+        lower_case: Whether its model ids are lower-case although the data package writes them otherwise.
         any_model: Whether it takes models that no list knows (local servers, gateways).
         needs_key: False for servers of one's own.
     """
@@ -32,6 +34,8 @@ class Provider:
     base_url: str
     key_variables: tuple[str, ...] = ()
     catalog: str = ""
+    prefixes: tuple[str, ...] = ("",)
+    lower_case: bool = False
     any_model: bool = False
     needs_key: bool = True
 
@@ -59,6 +63,7 @@ _ALL = (
         "https://generativelanguage.googleapis.com/v1beta/openai",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         "google",
+        prefixes=("gemini", "gemma"),
     ),
     Provider("xai", "xAI", RESPONSES, "https://api.x.ai/v1", ("XAI_API_KEY",), "x-ai"),
     Provider("deepseek", "DeepSeek", CHAT, "https://api.deepseek.com", ("DEEPSEEK_API_KEY",), "deepseek"),
@@ -75,7 +80,7 @@ _ALL = (
         "fireworks",
     ),
     Provider("moonshotai", "Moonshot AI", CHAT, "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",), "moonshotai"),
-    Provider("zai", "Z.ai", CHAT, "https://api.z.ai/api/coding/paas/v4", ("ZAI_API_KEY",), "zai"),
+    Provider("zai", "Z.ai", CHAT, "https://api.z.ai/api/coding/paas/v4", ("ZAI_API_KEY",), "zai", lower_case=True),
     Provider("minimax", "MiniMax", ANTHROPIC, "https://api.minimax.io/anthropic", ("MINIMAX_API_KEY",), "minimax"),
     Provider("huggingface", "Hugging Face", CHAT, "https://router.huggingface.co/v1", ("HF_TOKEN",), any_model=True),
     _local("ollama", "Ollama", "http://127.0.0.1:11434/v1"),
