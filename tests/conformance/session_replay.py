@@ -31,7 +31,7 @@ from pi_sessions.times import format_time
 from pi_sessions.tokens import merged_system
 from pi_sessions.writer import Writer
 from tests.conformance import session_pure as pure
-from tests.conformance.session_compare import records_of
+from tests.conformance.session_compare import differences, records_of
 from tests.conformance.session_folder import CaseFolder, digest
 
 Json = Any
@@ -447,7 +447,39 @@ class Replay:
             stored, whole = self.store.context(handle.session_id, at=handle.leaf), pure.context_of(view, handle.leaf)
             if pure.context_form(stored) != pure.context_form(whole):
                 found.append(f"{name}: the context read by ranges is not that of the whole path")
+            found += [f"{name}: {difference}" for difference in self._there_and_back(handle, view)]
         return found
+
+    def _there_and_back(self, handle: Handle, view: pure.View) -> list[str]:
+        """Return what is lost when the whole session is exported for Pi and read again."""
+        labels = {
+            label.entry_id: (label.text, label.time_ms) for label in self.store.labels(handle.session_id).values()
+        }
+        lines = pi_lines(view.header, view.entries, leaf=handle.leaf, labels=labels, name=view.name, whole_tree=True)
+        file = self._scratch / "export.jsonl"
+        self._scratch.mkdir(exist_ok=True)
+        file.write_text("".join(lines))
+        again = read_pi_file(str(file))
+        lifted = {entry.id: entry.parent_id for entry in view.entries if entry.type == "label"}
+
+        def above(entry_id: str | None) -> str | None:
+            while entry_id in lifted:
+                entry_id = lifted[entry_id]
+            return entry_id
+
+        kept = {
+            entry.id: {**entry.to_dict(), "parentId": above(entry.parent_id)}
+            for entry in view.entries
+            if entry.id not in lifted
+        }
+        told = {target: text for target, (text, _time) in labels.items() if target not in lifted}
+        return [
+            *differences({entry.id: entry.to_dict() for entry in again.entries}, kept),
+            *differences(again.leaf, above(handle.leaf)),
+            *differences(again.name, view.name),
+            *differences({target: text for target, (text, _time) in again.labels.items()}, told),
+            *(f"reading it again reports {repair.message}" for repair in again.losses),
+        ]
 
 
 def is_older(version: Json) -> bool:
