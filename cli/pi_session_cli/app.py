@@ -135,6 +135,6 @@ def parse_with_typer(argv: Sequence[str]) -> Parsed | int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         name = context.info_name if context is not None and context.parent is not None else None
-        message = " ".join(error.format_message().split()).rstrip(".")
+        message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
         raise UsageError(message, hint=f"pi-session {name + ' ' if name else ''}--help") from error
     return answer if isinstance(answer, Parsed) else int(answer or 0)

@@ -104,14 +104,14 @@ def main(
 
 def understand(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> Parsed | int:
     """Return what was typed, or the exit code when it is answered already."""
-    if not argv:
-        return Parsed(None, {}, True)
-    if list(argv) == ["--version"]:
-        from pi_session_cli import VERSION
-
-        stdout.write(f"pi-session {VERSION}\n")
-        return 0
     if COMPLETE_VARIABLE not in environ:
+        if not argv:
+            return Parsed(None, {}, True)
+        if list(argv) == ["--version"]:
+            from pi_session_cli import VERSION
+
+            stdout.write(f"pi-session {VERSION}\n")
+            return 0
         parsed = parse(argv, find, BEFORE)
         if parsed is not None:
             return parsed
