@@ -27,9 +27,9 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 Json = dict[str, Any]
 
 
-def case_entries(name: str) -> list[StoredEntry]:
+def case_entries(case: str, file: str = "*") -> list[StoredEntry]:
     """Return the entries of a recorded Pi session, given the start of its folder's name."""
-    (path,) = CASES.glob(f"{name}-*/*.jsonl")
+    (path,) = CASES.glob(f"{case}-*/{file}.jsonl")
     lines = path.read_text("utf-8").splitlines()
     return [StoredEntry.from_dict(json.loads(line)) for line in lines[1:]]
 

@@ -60,7 +60,9 @@ class _Reader:
                 self.output(item)
                 continue
             if self.open:
-                self.expect(kind == "function_call", f"no tool output found for function calls {self.open}")
+                # Other items of the same answer may stand between its calls and the outputs.
+                same = item.get("role") != "user" and items[place - 1].get("type") != "function_call_output"
+                self.expect(same, f"no tool output found for function calls {self.open}")
             if kind == "function_call":
                 self.call(item)
             elif kind == "reasoning":
