@@ -104,7 +104,7 @@ _FAMILIES: tuple[tuple[re.Pattern[str], Abilities], ...] = tuple(
         (r"grok-.*non-reasoning|grok-2", Abilities(vision=True, max_tokens=16_384)),
         (r"grok-code", Abilities(False, True, 32_000)),
         (r"grok-", Abilities(True, True, 30_000, {**_OLD_EFFORTS, "xhigh": "xhigh"})),
-        (r"gemini-[12](?:-\d)?-(?:flash|pro)-?(?:8b|lite)?$", Abilities(vision=True, max_tokens=8192)),
+        (r"gemini-(?:1-|2-0|pro|flash-1)", Abilities(vision=True, max_tokens=8192)),
         (r"gemini-", Abilities(True, True, 65_536, _EFFORTS)),
         (r"deepseek-flash", Abilities(True, True, 65_536, {"minimal": None, "medium": None, "max": "max"})),
         (

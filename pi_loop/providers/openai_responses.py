@@ -258,9 +258,9 @@ class ResponsesAssembler(Assembler):
             item.text, events = self._start_text("text")
             events += self._add_text(item.text, final)
         if item.id or wire.get("id"):
-            signature = {"v": 1, "id": text_of(wire.get("id")) or item.id}
+            signature: JsonObject = {"v": 1, "id": text_of(wire.get("id")) or item.id}
             phase = text_of(wire.get("phase"))
-            item.text.signature = json.dumps({**signature, "phase": phase} if phase else signature)
+            item.text.signature = _compact({**signature, "phase": phase} if phase else signature)
         return self._with_start(events + self._end_text(item.text, final or None))
 
     def _reasoning_done(self, item: _Item, wire: JsonObject) -> Events:
@@ -274,7 +274,7 @@ class ResponsesAssembler(Assembler):
             item.text, events = self._start_text("thinking")
             events += self._add_text(item.text, final)
         thinking = final or item.text.text
-        item.text.signature = json.dumps(wire, ensure_ascii=False, separators=(",", ":"))
+        item.text.signature = _compact(wire)
         if not wire.get("encrypted_content"):
             self._bare_reasoning.append((item.text.content_index, thinking, wire))
         return self._with_start(events + self._end_text(item.text, thinking))
@@ -322,13 +322,17 @@ class ResponsesAssembler(Assembler):
             for index, thinking, item in self._bare_reasoning:
                 if wire.get("encrypted_content") and wire.get("id") == item.get("id"):
                     whole = {**item, "encrypted_content": wire["encrypted_content"]}
-                    signature = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+                    signature = _compact(whole)
                     self._draft.put(index, ThinkingContent(thinking=thinking, thinking_signature=signature))
 
 
 def _place(part: str, payload: JsonObject) -> tuple[str, int]:
     index = payload.get("summary_index", payload.get("content_index"))
     return part, index if isinstance(index, int) else 0
+
+
+def _compact(value: JsonObject) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _unknown_error() -> ProviderError:
