@@ -55,7 +55,7 @@ class StoreBase:
         """
         row = self.connection.execute("select sid from sessions where id = ?", (session_id,)).fetchone()
         if row is None:
-            raise SessionNotFoundError(f"There is no session {session_id}", hint="list them with: pi-session ls --all")
+            raise no_session(session_id)
         sid: int = row[0]
         return sid
 
@@ -76,6 +76,11 @@ class StoreBase:
             entry_id = self._new_id()
             if not self.connection.execute("select 1 from entries where id = ?", (entry_id,)).fetchone():
                 return entry_id
+
+
+def no_session(session_id: str) -> SessionNotFoundError:
+    """Return the error for an id that no session has."""
+    return SessionNotFoundError(f"There is no session {session_id}", hint="list them with: pi-session ls --all")
 
 
 def check_session_id(session_id: str) -> str:

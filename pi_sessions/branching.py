@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from pi_sessions.appending import FIRST_MESSAGE_CHARS, Appending, clean_name
-from pi_sessions.base import LEAF, Unset, check_session_id
+from pi_sessions.base import LEAF, Unset, check_session_id, no_session
 from pi_sessions.errors import BranchError, CannotError, InvalidReferenceError
 from pi_sessions.journal import Journal
 from pi_sessions.reading import Reading
@@ -16,9 +16,16 @@ from pi_sessions.results import Branch, LeafMove, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from pi_sessions.stored import JsonObject, StoredEntry
 
 MAIN = "main"
+_FORKED = (
+    "select s.sid, s.id, s.cwd, s.header, s.name, s.branch, b.leaf, s.messages, s.first_user, s.first_user_key, s.last"
+    " from sessions s left join branches b on b.sid = s.sid and b.name = s.branch where s.id = ?"
+)
 
 
 class Branching(Appending, Reading):
@@ -49,11 +56,11 @@ class Branching(Appending, Reading):
             CannotError: the id is taken.
         """
         with self._write():
-            sid = self._new_session(cwd=cwd, id=id, origin=origin, header=header)
-            setup = Journal(self.connection)
-            setup.set_branch(sid, MAIN, None)
-            setup.set_fact(sid, "name", clean_name(name))
-            return self._begun(sid, place, "new", "begin a session")
+            sid, session_id = self._new_session(
+                cwd=cwd, id=id, origin=origin, header=header, more={"name": clean_name(name)}
+            )
+            self.connection.execute("insert into branches(sid, name, leaf) values(?, ?, null)", (sid, MAIN))
+            return self._begun(sid, session_id, place, "new", "begin a session")
 
     def fork(
         self,
@@ -87,22 +94,35 @@ class Branching(Appending, Reading):
         Source: Pi 1.6.0, fork and clone; differs in sharing entries and in keeping labels as facts.
         """
         with self._write():
-            source = self.session(session_id)
-            origin = self._sid(session_id)
-            leaf = self._key_at(session_id, at)
-            sid = self._new_session(
-                cwd=source.cwd if cwd is None else cwd, id=id, origin=source.id, header=_passed_on(source.header)
+            row = self.connection.execute(_FORKED, (session_id,)).fetchone()
+            if row is None:
+                raise no_session(session_id)
+            origin, origin_id, origin_cwd, header, origin_name, current, origin_leaf, *totals = row
+            leaf = origin_leaf if isinstance(at, Unset) else None if at is None else self._entry_key(origin, at)
+            branch = current if all_branches else MAIN
+            if not all_branches:
+                totals = self._totals_at(totals, leaf, leaf == origin_leaf)
+            messages, first_user, first_key, last = totals
+            sid, fork_id = self._new_session(
+                cwd=origin_cwd if cwd is None else cwd,
+                id=id,
+                origin=origin_id,
+                header=_passed_on(json.loads(header)) if header else None,
+                more={
+                    "name": clean_name(name) or origin_name,
+                    "branch": branch,
+                    "origin_key": leaf,
+                    "messages": messages,
+                    "first_user": first_user,
+                    "first_user_key": first_key,
+                    "last": last if messages else None,
+                },
             )
-            setup = Journal(self.connection)
-            branch = source.branch if all_branches else MAIN
             if all_branches:
-                self._share_branches(setup, origin, sid)
-            setup.set_branch(sid, branch, leaf)
-            setup.set_fact(sid, "branch", branch)
-            setup.set_fact(sid, "name", clean_name(name) or source.name)
-            self._share_labels(setup, origin, sid, leaf, all_branches)
-            self._share_totals(origin, sid, leaf, all_branches)
-            return self._begun(sid, place, "fork", f"fork of {source.id}")
+                self._share_branches(origin, sid)
+            self.connection.execute("insert into branches(sid, name, leaf) values(?, ?, ?)", (sid, branch, leaf))
+            self._share_labels(origin, sid, leaf, all_branches)
+            return self._begun(sid, fork_id, place, "fork", f"fork of {origin_id}")
 
     def rewind(self, session_id: str, to: str | None) -> LeafMove:
         """Move the session's leaf to exactly this entry; nothing is deleted.
@@ -121,12 +141,13 @@ class Branching(Appending, Reading):
         Source: Pi session format, "Tree Structure" (Pi 1.6.0); differs in that the leaf is stored.
         """
         with self._write():
-            sid = self._sid(session_id)
-            branch = self._current_branch(sid)
+            sid, branch, old, old_id = self._where(session_id)
+            key = None if to is None else self._entry_key(sid, to)
             journal = Journal(self.connection)
-            old, key = self._leaf_key(sid), self._key_at(session_id, to)
-            journal.set_branch(sid, branch, key)
-            return self._moved(journal, sid, branch, old, key, "rewind", f"leaf to {to or 'before the first entry'}")
+            journal.move_branch(sid, branch, old, key)
+            now = self.clock()
+            op = journal.record(sid, now, "rewind", f"leaf to {to or 'before the first entry'}")
+            return LeafMove(session_id, branch, old_id, to, op, now)
 
     def switch(self, session_id: str, branch: str) -> LeafMove:
         """Make another branch the current one.
@@ -135,12 +156,13 @@ class Branching(Appending, Reading):
             BranchError: there is no such branch.
         """
         with self._write():
-            sid = self._sid(session_id)
-            old = self._leaf_key(sid)
+            sid, _current, _old, old_id = self._where(session_id)
             key = self._branch_leaf(sid, branch)
             journal = Journal(self.connection)
             journal.set_fact(sid, "branch", branch)
-            return self._moved(journal, sid, branch, old, key, "switch", f"to branch {branch}")
+            now = self.clock()
+            op = journal.record(sid, now, "switch", f"to branch {branch}")
+            return LeafMove(session_id, branch, old_id, self.forest.id_of(key), op, now)
 
     def create_branch(
         self, session_id: str, name: str, *, at: str | Unset | None = LEAF, switch: bool = False
@@ -272,70 +294,96 @@ class Branching(Appending, Reading):
         """
         return Recording(self, session_id, command, summary)
 
+    def _where(self, session_id: str) -> tuple[int, str, int | None, str | None]:
+        """Return a session's key, its current branch, and that branch's leaf as key and id."""
+        row = self.connection.execute(
+            "select s.sid, s.branch, b.leaf, e.id from sessions s"
+            " left join branches b on b.sid = s.sid and b.name = s.branch left join entries e on e.key = b.leaf"
+            " where s.id = ?",
+            (session_id,),
+        ).fetchone()
+        if row is None:
+            raise no_session(session_id)
+        sid, branch, leaf, leaf_id = row
+        return sid, branch, leaf, leaf_id
+
     def _new_session(
-        self, *, cwd: str, id: str | None, origin: str | None, header: JsonObject | None, check_id: bool = True
-    ) -> int:
-        """Insert the row of a session that counts as removed until an operation records its beginning."""
+        self,
+        *,
+        cwd: str,
+        id: str | None,
+        origin: str | None,
+        header: JsonObject | None,
+        check_id: bool = True,
+        more: dict[str, object] | None = None,
+    ) -> tuple[int, str]:
+        """Insert a session's row, `more` being further columns of it; return its key and id."""
         session_id = self._new_session_id() if id is None else id
         if check_id:
             check_session_id(session_id)
         now = self.clock()
+        columns: dict[str, object] = {
+            "id": session_id,
+            "cwd": cwd,
+            "header": json.dumps(header, ensure_ascii=False) if header else None,
+            "origin": origin,
+            "created": now,
+            "last": now,
+        }
+        columns.update((name, value) for name, value in (more or {}).items() if value is not None)
         if self.connection.execute("select 1 from sessions where id = ?", (session_id,)).fetchone():
             raise CannotError(f"There is a session {session_id} already", hint="choose another id")
         cursor = self.connection.execute(
-            "insert into sessions(id, cwd, header, origin, created, last, deleted) values(?, ?, ?, ?, ?, ?, ?)",
-            (session_id, cwd, json.dumps(header, ensure_ascii=False) if header else None, origin, now, now, now),
+            f"insert into sessions({', '.join(columns)}) values({', '.join('?' * len(columns))})",
+            tuple(columns.values()),
         )
         sid: int = cursor.lastrowid  # type: ignore[assignment]
-        return sid
+        return sid, session_id
 
-    def _begun(self, sid: int, place: str | None, command: str, summary: str) -> Session:
+    def _begun(self, sid: int, session_id: str, place: str | None, command: str, summary: str) -> Session:
         """Record the beginning of a session; undone, it is a removed one, with all it held."""
         journal = Journal(self.connection)
-        journal.set_fact(sid, "deleted", None)
+        journal.begin_session(sid, self.clock())
         if place is not None:
             journal.set_place(place, sid)
         journal.record(sid, self.clock(), command, summary)
-        return self._session_of(sid)
+        return self.session(session_id)
+
+    def _session_id(self, sid: int) -> str:
+        session_id: str = self.connection.execute("select id from sessions where sid = ?", (sid,)).fetchone()[0]
+        return session_id
 
     def _session_of(self, sid: int) -> Session:
-        return self.session(self.connection.execute("select id from sessions where sid = ?", (sid,)).fetchone()[0])
+        return self.session(self._session_id(sid))
 
-    def _share_branches(self, journal: Journal, origin: int, sid: int) -> None:
-        execute = self.connection.execute
-        for name, leaf in execute("select name, leaf from branches where sid = ?", (origin,)).fetchall():
-            journal.set_branch(sid, name, leaf)
+    def _share_branches(self, origin: int, sid: int) -> None:
+        """Give a fork every branch but the current one, and every tip."""
+        self.connection.execute(
+            "insert into branches(sid, name, leaf) select ?, b.name, b.leaf from branches b join sessions s using(sid)"
+            " where b.sid = ? and b.name <> s.branch",
+            (sid, origin),
+        )
         seen = self.forest.visible(origin)
         self.connection.executemany(
             "insert or ignore into tips(sid, key) values(?, ?)", ((sid, last) for last in seen.values())
         )
 
-    def _share_labels(self, journal: Journal, origin: int, sid: int, leaf: int | None, every: bool) -> None:
-        for target, text, time_ms in self.connection.execute(
-            "select target, text, ts from labels where sid = ?", (origin,)
-        ).fetchall():
-            if every or self.forest.is_on_path(target, leaf):
-                journal.set_label(sid, target, (text, time_ms))
+    def _share_labels(self, origin: int, sid: int, leaf: int | None, every: bool) -> None:
+        rows = self.connection.execute("select target, text, ts from labels where sid = ?", (origin,)).fetchall()
+        shared = [(sid, *row) for row in rows if every or self.forest.is_on_path(row[0], leaf)]
+        if shared:
+            self.connection.executemany("insert into labels(sid, target, text, ts) values(?, ?, ?, ?)", shared)
 
-    def _share_totals(self, origin: int, sid: int, leaf: int | None, every: bool) -> None:
-        """Give the fork's row what its path holds: counts by prefix sum, the first message if it lies on the path."""
-        execute = self.connection.execute
-        messages, first_user, first_key, last = execute(
-            "select messages, first_user, first_user_key, last from sessions where sid = ?", (origin,)
-        ).fetchone()
-        if not every:
-            point = execute("select messages, ts from entries where key = ?", (leaf,)).fetchone() or (0, None)
-            if leaf != self._leaf_key(origin):
-                last = min(last, point[1]) if point[1] is not None else last
-            messages = point[0]
-            if first_key is None or not self.forest.is_on_path(first_key, leaf):
-                first_user = first_key = None
-        created = execute("select created from sessions where sid = ?", (sid,)).fetchone()[0]
-        execute(
-            "update sessions set origin_key = ?, messages = ?, first_user = ?, first_user_key = ?, last = ?"
-            " where sid = ?",
-            (leaf, messages, first_user, first_key, last if messages else created, sid),
-        )
+    def _totals_at(self, totals: Sequence[Any], leaf: int | None, is_leaf: bool) -> tuple[Any, ...]:
+        """Cut the totals of a session to one path: counts by prefix sum, the first message if it lies on the path."""
+        _messages, first_user, first_key, last = totals
+        row = self.connection.execute("select messages, ts from entries where key = ?", (leaf,)).fetchone()
+        messages, time_ms = row or (0, None)
+        if not is_leaf and time_ms is not None:
+            last = min(last, time_ms)
+        if first_key is None or not self.forest.is_on_path(first_key, leaf):
+            first_user = first_key = None
+        return messages, first_user, first_key, last
 
     def _check_new_branch(self, sid: int, name: str) -> None:
         if not name.strip() or name != name.strip() or any(not char.isprintable() for char in name) or name[0] in "@-":
@@ -355,14 +403,6 @@ class Branching(Appending, Reading):
         while f"{stem}-{number}" in taken:
             number += 1
         return f"{stem}-{number}"
-
-    def _moved(
-        self, journal: Journal, sid: int, branch: str, old: int | None, new: int | None, command: str, summary: str
-    ) -> LeafMove:
-        now = self.clock()
-        op = journal.record(sid, now, command, summary)
-        row = self.connection.execute("select id from sessions where sid = ?", (sid,)).fetchone()
-        return LeafMove(row[0], branch, self.forest.id_of(old), self.forest.id_of(new), op, now)
 
 
 class Recording:
@@ -403,7 +443,7 @@ class Recording:
 
 def _passed_on(header: JsonObject) -> JsonObject:
     """Return the unknown header fields a fork keeps: a copy must not lose what a file said about itself."""
-    own = ("type", "version", "id", "timestamp", "cwd", "parentSession", "branchedFrom")
+    own: tuple[str, ...] = ("type", "version", "id", "timestamp", "cwd", "parentSession", "branchedFrom")
     # What version 1 kept in the header became entries.
     own += ("provider", "modelId", "thinkingLevel")
     return {name: value for name, value in header.items() if name not in own}

@@ -59,7 +59,9 @@ class Importing(OperationLog):
             if sid is None:
                 sid = self._first_import(parsed)
             journal = Journal(self.connection)
-            if created or removed:
+            if created:
+                journal.begin_session(sid, self.clock())
+            elif removed:
                 journal.set_fact(sid, "deleted", None)
             merge = Merge(self, sid, parsed, created)
             merge.run()
@@ -124,7 +126,7 @@ class Importing(OperationLog):
 
     def _first_import(self, parsed: ParsedSession) -> int:
         taken = self.connection.execute("select 1 from sessions where id = ?", (parsed.id,)).fetchone()
-        sid = self._new_session(
+        sid, session_id = self._new_session(
             cwd=parsed.cwd,
             id=self._free_session_id(parsed.id) if taken else parsed.id,
             origin=self._origin_of(parsed),
@@ -135,7 +137,7 @@ class Importing(OperationLog):
         execute = self.connection.execute
         execute("update sessions set created = ?, last = ? where sid = ?", (created, created, sid))
         execute("insert into branches(sid, name, leaf) values(?, ?, null)", (sid, MAIN))
-        execute("update sessions set origin = ? where origin = ?", (self._session_of(sid).id, parsed.source))
+        execute("update sessions set origin = ? where origin = ?", (session_id, parsed.source))
         return sid
 
     def _origin_of(self, parsed: ParsedSession) -> str | None:
@@ -179,7 +181,7 @@ class Importing(OperationLog):
 
     def _take_facts(self, journal: Journal, sid: int, merge: Merge, parsed: ParsedSession, created: bool) -> None:
         """Take name and labels from the source, unless the person set or cleared them later."""
-        standing = [] if created else self.operations(self._session_of(sid).id, limit=None)
+        standing = [] if created else self.operations(self._session_id(sid), limit=None)
         by_person = [op for op in standing if op.command in ("name", "label") and op.undone_by is None]
         touched = {(change.kind, change.name): op.time_ms for op in reversed(by_person) for change in op.changes}
         if (created or parsed.name) and ("fact", "name") not in touched:

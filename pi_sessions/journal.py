@@ -44,6 +44,16 @@ class Journal:
         """Point a branch at a leaf (None: before the first entry), making the branch when there is none."""
         self.change("branch", sid, name, leaf_value(leaf))
 
+    def move_branch(self, sid: int, name: str, before: int | None, leaf: int | None) -> None:
+        """Point an existing branch, whose leaf the caller has just read, at another."""
+        if before != leaf:
+            self._apply("branch", sid, name, leaf_value(before), leaf_value(leaf))
+            self.changes.append(("branch", sid, name, leaf_value(before), leaf_value(leaf)))
+
+    def begin_session(self, sid: int, time_ms: int) -> None:
+        """Remember that a session, whose row is there already, was begun: undone, it counts as removed then."""
+        self.changes.append(("fact", sid, "deleted", time_ms, None))
+
     def drop_branch(self, sid: int, name: str) -> None:
         """Remove a branch; its entries stay, its leaf becomes a tip."""
         self.change("branch", sid, name, None)

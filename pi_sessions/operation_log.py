@@ -184,15 +184,15 @@ class OperationLog(Branching):
     def _operation(self, row: tuple[Any, ...]) -> Operation:
         op, sid, at, command, summary, changes, undoes, undone_by = row
         shown = tuple(self._change(change) for change in json.loads(changes))
-        return Operation(op, self._session_of(sid).id, at, command, summary, shown, undoes, undone_by)
+        return Operation(op, self._session_id(sid), at, command, summary, shown, undoes, undone_by)
 
     def _change(self, change: RawChange) -> Change:
         """Return a change with ids in place of keys."""
         kind, where, name, before, after = change
         if kind == "place":
-            values = [None if value is None else self._session_of(value).id for value in (before, after)]
+            values = [None if value is None else self._session_id(value) for value in (before, after)]
             return Change(kind, None, str(where), *values)
-        session_id = self._session_of(int(where)).id
+        session_id = self._session_id(int(where))
         if kind == "rename":
             return Change(kind, session_id, str(after), before, after)
         if kind == "branch":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from pi_sessions.base import LEAF, StoreBase, Unset
-from pi_sessions.errors import BranchError, EntryNotFoundError, SessionNotFoundError
+from pi_sessions.base import LEAF, StoreBase, Unset, no_session
+from pi_sessions.errors import BranchError, EntryNotFoundError
 from pi_sessions.forest import first_key, segment_of
 from pi_sessions.results import Branch, Label, Session
 
@@ -36,7 +36,7 @@ class Reading(StoreBase):
         """
         row = self.connection.execute(f"select {_SESSION_COLUMNS} where s.id = ?", (session_id,)).fetchone()
         if row is None:
-            raise SessionNotFoundError(f"There is no session {session_id}", hint="list them with: pi-session ls --all")
+            raise no_session(session_id)
         return _session(row)
 
     def sessions(
