@@ -1,0 +1,187 @@
+"""Which test covers which of people's cases, and what the others wait for.
+
+A new folder in fixtures/cases needs a row. A row names tests as `file::function`; the parts of a case that no test
+covers yet are named under `waits` with the capability they need.
+"""
+
+import ast
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.sessions.pi_files import CASES
+
+TESTS = Path(__file__).parents[1]
+
+MODELS = "requests to models"
+RUN = "runs"
+COMPACT = "compacting with a model"
+SEARCH = "full-text search"
+HTML = "HTML and Markdown export"
+OTHER_AGENTS = "sessions of other agents"
+REDACTION = "redaction"
+STREAMS = "provider streams"
+
+
+class Row(NamedTuple):
+    tests: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
+
+
+FRAMING = "sessions/test_pi_framing.py::"
+LINKS = "sessions/test_pi_links.py::"
+VERSIONS = "sessions/test_pi_versions.py::"
+SOURCES = "sessions/test_pi_sources.py::"
+FACTS = "sessions/test_pi_facts.py::"
+WRITER = "sessions/test_pi_writer.py::"
+PI_CASES = "sessions/test_pi_cases.py::"
+RACES = "crash/test_races.py::"
+CLI = "cli/test_cases.py::"
+
+TABLE: dict[str, Row] = {
+    "s01-not-a-session": Row(
+        (
+            SOURCES + "test_files_that_are_no_sessions_are_refused_with_a_reason",
+            SOURCES + "test_a_header_alone_is_a_session",
+            CLI + "test_s01_a_header_alone_is_a_session_without_messages",
+        )
+    ),
+    "s02-torn-records": Row(
+        (
+            FRAMING + "test_glued_records_are_recovered_each_once",
+            FRAMING + "test_a_torn_line_and_its_repetition_count_once",
+            SOURCES + "test_sessions_of_other_agents_are_named",
+        ),
+        (OTHER_AGENTS,),
+    ),
+    "s03-nul-padding": Row((FRAMING + "test_nul_padding_is_stripped_and_the_record_kept",), (OTHER_AGENTS,)),
+    "s04-two-continues": Row(
+        (
+            RACES + "test_losers_of_a_race_go_on_on_branches_of_their_own",
+            RACES + "test_a_killed_process_leaves_no_lock_behind",
+        ),
+        (RUN,),
+    ),
+    "s05-many-writers": Row((RACES + "test_eight_processes_append_to_eight_sessions_while_others_read",)),
+    "s06-dangling-parent": Row(
+        (LINKS + "test_a_missing_parent_nobody_saw_is_bridged_to_the_entry_before",), (OTHER_AGENTS,)
+    ),
+    "s07-child-before-parent": Row((LINKS + "test_a_parent_may_stand_behind_its_child",), (OTHER_AGENTS,)),
+    "s08-result-on-wrong-branch": Row((PI_CASES + "test_s08_both_branches_are_there_as_written",), (MODELS, RUN)),
+    "s09-chained-compaction": Row((PI_CASES + "test_s09_only_the_outer_summary_counts",), (MODELS,)),
+    "s10-two-of-three-results": Row((PI_CASES + "test_s10_the_two_results_are_kept_in_their_order",), (MODELS, RUN)),
+    "s11-empty-blocks": Row((SOURCES + "test_sessions_of_other_agents_are_named",), (OTHER_AGENTS, MODELS)),
+    "s12-second-compaction": Row(
+        (PI_CASES + "test_s12_the_first_summary_and_what_it_kept", VERSIONS + "test_the_version_1_index_case"),
+        (COMPACT,),
+    ),
+    "s13-overflow-loop": Row((PI_CASES + "test_stored_entries_are_what_the_line_said",), (RUN, COMPACT)),
+    "s14-last-request-survives": Row((PI_CASES + "test_s14_the_last_request_is_whole",), (RUN, COMPACT)),
+    "s15-split-assistant-message": Row((SOURCES + "test_sessions_of_other_agents_are_named",), (OTHER_AGENTS,)),
+    "s16-foreign-thinking": Row((PI_CASES + "test_s16_s17_what_providers_gave_is_stored_as_it_came",), (MODELS,)),
+    "s17-tool-call-ids": Row((PI_CASES + "test_s16_s17_what_providers_gave_is_stored_as_it_came",), (MODELS,)),
+    "s18-repeated-image": Row(
+        (
+            WRITER + "test_images_come_back_byte_for_byte",
+            CLI + "test_s18_no_picture_is_ever_printed_and_each_has_a_fixed_cost",
+        ),
+        (OTHER_AGENTS,),
+    ),
+    "s19-lone-surrogate": Row(
+        (
+            FRAMING + "test_lone_surrogates_become_replacement_characters",
+            CLI + "test_s19_lone_surrogates_break_nothing",
+        ),
+        (SEARCH, MODELS),
+    ),
+    "s20-line-separators": Row(
+        (
+            FRAMING + "test_only_a_line_feed_ends_a_line",
+            WRITER + "test_sound_files_come_back_byte_for_byte",
+            CLI + "test_s20_line_separators_are_ordinary_characters",
+        )
+    ),
+    "s21-control-characters": Row(
+        (
+            FACTS + "test_names_with_control_characters_are_kept_as_they_are",
+            CLI + "test_s21_control_characters_never_reach_the_terminal",
+            CLI + "test_s21_kind_names_labels_branches_and_errors_are_safe",
+        ),
+        (SEARCH,),
+    ),
+    "s22-deep-chain": Row(
+        (
+            PI_CASES + "test_s22_twenty_thousand_entries_go_in_and_out_in_seconds",
+            CLI + "test_s22_twenty_thousand_entries_in_one_chain",
+        ),
+        (HTML,),
+    ),
+    "s23-colliding-folders": Row(
+        (
+            SOURCES + "test_the_directory_is_taken_from_the_header",
+            CLI + "test_s23_folders_are_told_apart_by_their_whole_path",
+        )
+    ),
+    "s24-deleted-folder": Row(
+        (
+            SOURCES + "test_a_directory_that_is_gone_does_not_matter",
+            CLI + "test_s24_a_deleted_folder_stops_no_reading",
+            CLI + "test_s24_kind_the_callers_own_folder_may_be_gone",
+        ),
+        (RUN,),
+    ),
+    "s25-raw-html": Row((WRITER + "test_sound_files_come_back_byte_for_byte",), (HTML,)),
+    "s26-search-punctuation": Row((PI_CASES + "test_s26_the_entries_of_every_query_are_there",), (SEARCH,)),
+    "s27-listing-order": Row(
+        (
+            FACTS + "test_the_older_session_of_the_listing_case",
+            CLI + "test_s27_the_list_is_ordered_by_the_instant_of_the_last_message",
+            CLI + "test_s27_odd_times_keep_the_order_of_the_file",
+        )
+    ),
+    "s28-ambiguous-prefix": Row(
+        (
+            PI_CASES + "test_s28_ids_are_those_of_the_file",
+            CLI + "test_s28_an_ambiguous_prefix_lists_the_candidates_and_does_nothing",
+            CLI + "test_s28_an_exact_entry_id_wins_over_longer_ones",
+        )
+    ),
+    "s29-secrets": Row((PI_CASES + "test_s29_secrets_go_through_unchanged_when_nothing_is_redacted",), (REDACTION,)),
+    "s30-tool-call-assembly": Row(waits=(STREAMS,)),
+    "s31-empty-choices": Row(waits=(STREAMS,)),
+    "s32-keep-alives": Row(waits=(STREAMS,)),
+    "s33-split-bytes": Row(waits=(STREAMS,)),
+    "s34-rate-limit-is-not-overflow": Row(waits=(RUN,)),
+    "s35-stalled-stream": Row(waits=(RUN,)),
+    "samples/pi-v1-reduced.jsonl": Row((VERSIONS + "test_the_reduced_version_1_sample",)),
+    "samples/pi-v2-hook-message.jsonl": Row((VERSIONS + "test_the_version_2_sample",)),
+    "samples/claude-code-reduced.jsonl": Row((SOURCES + "test_sessions_of_other_agents_are_named",), (OTHER_AGENTS,)),
+    "samples/claude-code-compact-after-rewind-reduced.jsonl": Row(
+        (SOURCES + "test_sessions_of_other_agents_are_named",), (OTHER_AGENTS,)
+    ),
+    "samples/codex-reduced.jsonl": Row((SOURCES + "test_sessions_of_other_agents_are_named",), (OTHER_AGENTS,)),
+}
+
+
+def case_names() -> set[str]:
+    folders = {path.name for path in CASES.iterdir() if path.is_dir() and path.name != "samples"}
+    return folders | {f"samples/{path.name}" for path in (CASES / "samples").iterdir()}
+
+
+def test_every_case_has_a_row_and_every_row_a_case() -> None:
+    assert set(TABLE) == case_names()
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_row_names_tests_that_exist_or_says_what_it_waits_for(name: str) -> None:
+    row = TABLE[name]
+    assert row.tests or row.waits
+    for reference in row.tests:
+        file, _, function = reference.partition("::")
+        defined = {
+            node.name
+            for node in ast.walk(ast.parse((TESTS / file).read_text(encoding="utf-8")))
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        }
+        assert function in defined, reference
