@@ -219,9 +219,11 @@ async def play(server: PlaybackServer, recording: Recording, pieces: list[bytes]
         )
     )
     request = Request([UserMessage(content="Hello")])
+    messages: list[JsonObject] = []
     async for event in client(model_for(recording, server.port), request, StreamOptions(api_key="test")):
         if isinstance(event, StreamDone):
-            return to_wire(event.message)
-        if isinstance(event, StreamError):
-            return to_wire(event.error)
-    raise AssertionError("the stream ended without a final event")
+            messages.append(to_wire(event.message))
+        elif isinstance(event, StreamError):
+            messages.append(to_wire(event.error))
+    (message,) = messages
+    return message
