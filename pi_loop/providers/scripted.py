@@ -20,6 +20,7 @@ Source: ours; the events are those of Pi 1.6.0.
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Literal, Self, TypeAlias
@@ -235,14 +236,8 @@ class _Pace:
 
 def _answer(step: ScriptedAnswer, draft: AssistantDraft, number: int) -> Iterator[AssistantMessageEvent]:
     """Give the events of a short form; those after trouble are left out."""
-    left = step.after
     yield draft.start()
-    for event in _content(step, draft, number):
-        if event.type.endswith("_delta") and left is not None:
-            if left == 0:
-                break
-            left -= 1
-        yield event
+    yield from _content(step, draft, number)
     if step.raises is not None or step.cut or step.stall:
         return
     if step.usage is not None:
@@ -254,22 +249,33 @@ def _answer(step: ScriptedAnswer, draft: AssistantDraft, number: int) -> Iterato
 
 
 def _content(step: ScriptedAnswer, draft: AssistantDraft, number: int) -> Iterator[AssistantMessageEvent]:
+    """Give the blocks' events, up to the delta that `after` names."""
+    left = inf if step.after is None else step.after
     if step.thinking is not None:
         start = draft.thinking_start()
         yield start
         for chunk in _chunks(step.thinking, step.chunk):
+            if left == 0:
+                return
+            left -= 1
             yield draft.thinking_delta(start.content_index, chunk)
         yield draft.thinking_end(start.content_index)
     if step.text is not None:
         opened = draft.text_start()
         yield opened
         for chunk in _chunks(step.text, step.chunk):
+            if left == 0:
+                return
+            left -= 1
             yield draft.text_delta(opened.content_index, chunk)
         yield draft.text_end(opened.content_index)
     for position, call in enumerate(step.calls, 1):
         call_id = call.id or f"call_{number}_{position}"
         begun = draft.toolcall_start(call_id, call.name)
         yield begun
+        if left == 0:
+            return
+        left -= 1
         yield draft.toolcall_delta(begun.content_index, json.dumps(call.arguments, ensure_ascii=False))
         block = ToolCall(id=call_id, name=call.name, arguments=call.arguments)
         yield draft.toolcall_end(begun.content_index, block)

@@ -167,9 +167,8 @@ def main() -> None:
             print(f"{f'{size:,} {title}':34}{seconds * 1e3:10.1f}{seconds / size * 1e6:10.2f}{beside}")
     for size in DELTA_COUNTS:
         peak = peak_memory(size)
-        print(
-            f"{f'peak memory, {size:,} deltas':34}{peak / 1024:8.0f} KiB  {peak / (size * len(DELTA)):.1f} bytes a character"
-        )
+        per_character = peak / (size * len(DELTA))
+        print(f"{f'peak memory, {size:,} deltas':34}{peak / 1024:8.0f} KiB  {per_character:.1f} bytes a character")
 
 
 if __name__ == "__main__":
