@@ -61,6 +61,16 @@ class Invocation:
         self.new_id = new_id
         self.new_session_id = new_session_id
 
+    @property
+    def store_path(self) -> str:
+        """The store's file."""
+        path = str(self.settings.get("db").value)
+        if path.startswith("~"):
+            import os
+
+            path = os.path.expanduser(path)
+        return path
+
     def read_store(self) -> SessionStore:
         """Open the store without ever writing to it or making it."""
         return self._open(create=False, read_only=True)
@@ -74,7 +84,7 @@ class Invocation:
 
         timeout = self.settings.get("busy_timeout_s").value
         return SessionStore.open(
-            str(self.settings.get("db").value),
+            self.store_path,
             create=create,
             read_only=read_only,
             durable=bool(self.settings.get("durable").value),

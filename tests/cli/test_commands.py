@@ -361,6 +361,9 @@ def test_show_tells_sessions_from_entries(talk: Terminal) -> None:
     assert json.loads(talk.ok("show", path[2], "--json").out)["children"] == [path[3]]
     assert json.loads(talk.ok("show", "@", "--json").out)["branches"] == ["main"]
     assert "How do we fix it?" in talk.ok("show", path[2]).out
+    talk.ok("label", path[1], "cp")
+    assert json.loads(talk.ok("show", "cp", "--json").out)["entry"]["id"] == path[1]
+    assert talk.run("show", "zz").code == 1
 
 
 def test_export_and_import_again_give_the_same(talk: Terminal, tmp_path: Path) -> None:

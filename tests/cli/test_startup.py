@@ -59,10 +59,10 @@ sys.exit(code)
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment of a store with one session whose latest operation was undone."""
+    """Return the environment of a store with one session whose latest operation was undone; not all of its text is ASCII."""
     folder = tmp_path_factory.mktemp("startup")
     env = {**os.environ, "HOME": str(folder), "PI_SESSION_DB": str(folder / "s.db"), "PYTHONWARNINGS": "default"}
-    for line in (["new"], ["append", "one", "two"], ["label", "@", "y"], ["undo"]):
+    for line in (["new"], ["append", "one", "日本語"], ["label", "@", "y"], ["undo"]):
         run = subprocess.run([sys.executable, "-m", "pi_session_cli", *line], env=env, cwd=folder, capture_output=True)
         assert run.returncode == 0, run.stderr
     return env | {"STARTUP_FOLDER": str(folder)}

@@ -126,9 +126,8 @@ def rehearse(ctx: Invocation, files: list[str], restore: bool) -> list[FileRepor
     from pi_sessions.store import SessionStore
 
     done: list[FileReport] = []
-    path = str(ctx.settings.get("db").value)
     try:
-        if os.path.exists(path):
+        if os.path.exists(ctx.store_path):
             with ctx.change_store() as store, store.transaction():
                 done += take_in(ctx, store, files, None, restore)
                 raise Rehearsed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pi_session_cli.answers import Answer
 from pi_session_cli.declare import ENTRY_HELP, SESSION_OPTION, Argument, Command
 from pi_session_cli.invocation import argument
-from pi_sessions.errors import SessionNotFoundError
+from pi_sessions.errors import InvalidReferenceError, SessionNotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def run(ctx: Invocation, what: str | None, *, session: str | None) -> Answer:
         if session is None and not what.startswith("@") and ":" not in what:
             try:
                 named = ctx.session(store, what)
-            except SessionNotFoundError as error:
+            except (SessionNotFoundError, InvalidReferenceError) as error:
+                if not what.strip():
+                    raise
                 try:
                     here, entry_id = ctx.entry(store, what, None)
                 except SessionNotFoundError:

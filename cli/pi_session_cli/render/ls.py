@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pi_session_cli.render.safe import one_line
 from pi_session_cli.render.screen import WHEN_CELLS
-from pi_session_cli.render.wire import session_json
 from pi_sessions.records import Record
 
 TYPE_CHECKING = False
@@ -85,6 +84,8 @@ def title(session: Session, data: Listing, screen: Screen) -> str:
 
 def to_json(data: Listing) -> dict[str, object]:
     """Return the page."""
+    from pi_session_cli.render.wire import session_json
+
     rows = []
     for session in data.sessions:
         row = session_json(session)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from pi_session_cli.render.safe import one_line
-from pi_session_cli.render.width import fit
 from pi_sessions.records import Record
 
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -55,8 +54,12 @@ class Screen(Record):
 
     def line(self, text: str, used: int = 0) -> str:
         """Return free text as one safe line: what fits after `used` cells, or a preview where nothing must fit."""
-        room = PREVIEW if self.columns is None else max(self.columns - used, 8)
-        return fit(one_line(text), room, self.signs.ellipsis)
+        if self.columns is None:
+            line = one_line(text)
+            return line if len(line) <= PREVIEW else line[:PREVIEW] + self.signs.ellipsis
+        from pi_session_cli.render.width import fit
+
+        return fit(one_line(text), max(self.columns - used, 8), self.signs.ellipsis)
 
     def whole(self, text: str) -> str:
         """Return text as one safe line, not cut."""

@@ -125,7 +125,9 @@ def words(row: Row, before: list[tuple[str, tuple[str, ...]]], screen: Screen, u
     """Return marks, speaker and first words of a row, all of it free text that is cut to fit."""
     who, said, style = told(row)
     pieces = [*before, (f"{who}:", style), (one_line(said), ())]
-    room = PREVIEW if screen.columns is None else max(screen.columns - used, 8)
+    if screen.columns is None:
+        return " ".join(screen.paint(text[:PREVIEW], *paints) for text, paints in pieces)
+    room = max(screen.columns - used, 8)
     drawn = []
     for place, (text, paints) in enumerate(pieces):
         if room <= 0:
