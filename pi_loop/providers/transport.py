@@ -10,6 +10,7 @@ Source: httpx; Pi 1.6.0, timeouts and aborts.
 import functools
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 import anyio
@@ -22,6 +23,7 @@ T = TypeVar("T")
 CONNECT_LIMIT_S = 30.0
 # Closing a connection is a courtesy; it may not hold up an abort.
 CLOSING_LIMIT_S = 0.5
+DRAIN_LIMIT_S = 0.05
 LONGEST_ERROR_BODY = 64 * 1024
 OpenHttp = Callable[[], httpx.AsyncClient]
 
@@ -92,10 +94,20 @@ class Exchange:
         return b"".join(pieces)
 
     async def close(self) -> None:
-        """Give the connection back, within a moment, even when cancelled."""
+        """Give the connection back, within a moment, even when cancelled.
+
+        What the server still sends in that moment is read, so that a finished connection can be used again, and the
+        library's nested generators come to their end instead of being left to the garbage collector.
+        """
         response, self._response = self._response, None
+        stream, self._bytes = self._bytes, None
+        now = anyio.current_time()
+        if stream is not None:
+            with anyio.CancelScope(shield=True, deadline=now + DRAIN_LIMIT_S), suppress(httpx.HTTPError, OSError):
+                while await _next(stream):
+                    pass
         if response is not None:
-            with anyio.CancelScope(shield=True, deadline=anyio.current_time() + CLOSING_LIMIT_S):
+            with anyio.CancelScope(shield=True, deadline=now + CLOSING_LIMIT_S), suppress(httpx.HTTPError, OSError):
                 await response.aclose()
 
     async def _wait(self, action: Callable[[], Awaitable[T]], deadline: float, what: str) -> T:

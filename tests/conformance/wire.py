@@ -23,11 +23,14 @@ SMALL = 700
 IDLE_LIMIT_S = 10.0
 
 
-async def play_all(recordings: list[Recording], *, every_byte_up_to: int) -> list[JsonObject]:
+async def play_all(
+    recordings: list[Recording], *, every_byte_up_to: int, all_up_to: int | None = None
+) -> list[JsonObject]:
     """Play recordings with all their cuts.
 
     Args:
         every_byte_up_to: Largest recording, in bytes, that is also sent byte by byte.
+        all_up_to: Largest recording, in bytes, that is cut in every way; None for any.
 
     Returns:
         For each: name, protocol, number of cuts, message, and under `different` the messages that differ, by cut.
@@ -35,9 +38,9 @@ async def play_all(recordings: list[Recording], *, every_byte_up_to: int) -> lis
     results: list[JsonObject] = []
     async with playback() as server:
         for recording in recordings:
+            plans = cut_plans(recording, every_byte_up_to=every_byte_up_to, all_up_to=all_up_to)
             messages = {
-                name: await play(server, recording, pieces, idle_limit_s=IDLE_LIMIT_S)
-                for name, pieces in cut_plans(recording, every_byte_up_to=every_byte_up_to).items()
+                name: await play(server, recording, pieces, idle_limit_s=IDLE_LIMIT_S) for name, pieces in plans.items()
             }
             message = messages["as recorded"]
             different = {name: other for name, other in messages.items() if other != message}

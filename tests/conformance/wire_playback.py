@@ -30,6 +30,7 @@ LIST_OF_MODELS = "models"
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nConnection: close\r\n\r\n"
 _PREFIXES = {"chat": CHAT, "resp": RESPONSES, "anth": ANTHROPIC, "models": LIST_OF_MODELS}
 _FIELD_NAMES = re.compile(rb"(?:(?<=[\r\n])|\A)(data|event|id|retry)(?=[:\r\n])")
+MANY_PLACES = ("inside field names", "after line ends", "inside escapes")
 # Turns of the event loop after which a waiting client has read what is in the socket.
 _TURNS = 4
 
@@ -105,11 +106,12 @@ def _api(path: Path, request: JsonObject, raw: bytes) -> str:
 # --- cuts -------------------------------------------------------------------------------------------------------
 
 
-def cut_plans(recording: Recording, *, every_byte_up_to: int) -> dict[str, list[bytes]]:
+def cut_plans(recording: Recording, *, every_byte_up_to: int, all_up_to: int | None = None) -> dict[str, list[bytes]]:
     """Give the ways to cut a recording, by name.
 
     Args:
         every_byte_up_to: Largest recording, in bytes, that is also sent byte by byte.
+        all_up_to: Largest recording, in bytes, that is also cut in the many places of its lines; None for any.
     """
     raw = recording.raw
     plans = {"as recorded": _cut(raw, itertools.accumulate(recording.sizes)), "whole": [raw]}
@@ -122,6 +124,8 @@ def cut_plans(recording: Recording, *, every_byte_up_to: int) -> dict[str, list[
         "after line ends": [found.end() for found in re.finditer(rb"\r\n|\r|\n", raw)],
         "inside escapes": [found.start() + 1 for found in re.finditer(rb"\\", raw)],
     }
+    if all_up_to is not None and len(raw) > all_up_to:
+        named = {name: places for name, places in named.items() if name not in MANY_PLACES}
     plans.update({name: _cut(raw, places) for name, places in named.items() if places})
     if len(raw) <= every_byte_up_to:
         plans["every byte"] = [raw[place : place + 1] for place in range(len(raw))]

@@ -27,7 +27,7 @@ EXPECTED = json.loads((wire.BUNDLED / "messages.json").read_text("utf-8"))["reco
 
 def play_plans(recordings: list[Recording], *, every_byte_up_to: int, backend: str = "asyncio") -> list[JsonObject]:
     async def main() -> list[JsonObject]:
-        return await wire.play_all(recordings, every_byte_up_to=every_byte_up_to)
+        return await wire.play_all(recordings, every_byte_up_to=every_byte_up_to, all_up_to=8_000)
 
     return anyio.run(main, backend=backend)
 
@@ -44,10 +44,10 @@ def test_small_recordings_give_the_same_byte_by_byte() -> None:
     recordings = [
         recording
         for recording in find_recordings([wire.BUNDLED / "handwritten", wire.BUNDLED / "llmock"])
-        if len(recording.raw) < 500
+        if len(recording.raw) < 350
     ]
-    assert len(recordings) > 25
-    results = play_plans(recordings, every_byte_up_to=500)
+    assert len(recordings) > 8
+    results = play_plans(recordings, every_byte_up_to=350)
     assert [result["recording"] for result in results if not result["same"]] == []
 
 
