@@ -3,9 +3,11 @@
 import hashlib
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -306,3 +308,34 @@ def test_an_interrupt_is_130_and_no_traceback(talk: Terminal, monkeypatch: pytes
     ran = talk.run("ls")
     assert ran.code == 130
     assert "Traceback" not in ran.err
+
+
+def test_ctrl_c_while_waiting_for_input(talk: Terminal) -> None:
+    command = [sys.executable, "-m", "pi_session_cli", "append", "-", "-s", "lease bug"]
+    env = {**os.environ, **talk.env}
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as run:
+        assert run.stdin is not None
+        # The program is ready for the signal once it has read what there is; it then waits for more.
+        run.stdin.write(b"half a mess")
+        run.stdin.flush()
+        wait_until_reading(run.pid)
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=20)
+    assert run.returncode == 130
+    assert out == b""
+    assert err.decode().startswith("Interrupted.")
+    assert b"Traceback" not in err
+    assert len(json.loads(talk.ok("log", "--json").out)["entries"]) == 4
+
+
+def wait_until_reading(pid: int) -> None:
+    """Return when a process has emptied its standard input and sleeps in a read of it."""
+    give_up = time.monotonic() + 20
+    while time.monotonic() < give_up:
+        loaded = Path(f"/proc/{pid}/maps").read_text()
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        if state == "S" and "_json" in loaded:
+            return
+    raise AssertionError("the process never waited for input")

@@ -59,7 +59,7 @@ sys.exit(code)
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment of a store with one session whose latest operation was undone; not all of its text is ASCII."""
+    """Return the environment of a store with a session, not all of it ASCII, whose latest operation was undone."""
     folder = tmp_path_factory.mktemp("startup")
     env = {**os.environ, "HOME": str(folder), "PI_SESSION_DB": str(folder / "s.db"), "PYTHONWARNINGS": "default"}
     for line in (["new"], ["append", "one", "日本語"], ["label", "@", "y"], ["undo"]):
