@@ -116,6 +116,22 @@ def test_parts_of_a_torn_record_are_no_records(tmp_path: Path) -> None:
     assert lost(session) == [(3, "torn")]
 
 
+def test_a_record_torn_right_behind_a_part_leaves_no_record(tmp_path: Path) -> None:
+    torn = answer("b", "a")
+    torn = torn[: torn.index('"text":"hi"}') + len('"text":"hi"}')]
+    session = read(tmp_path, header(), user("a", None), torn, user("c", "b"), torn)
+    assert tree(session) == {"a": None, "c": "a"}
+    assert lost(session) == [(3, "torn"), (5, "torn")]
+
+
+def test_a_base_field_that_comes_twice_counts_as_it_last_stood(tmp_path: Path) -> None:
+    """As every JSON reader has it; none of them goes into the entry's own fields."""
+    line = entry("custom", "first", None, customType="t")[:-1] + ',"id":"a","parentId":null}'
+    session = read(tmp_path, header(), line, user("b", "a"))
+    assert tree(session) == {"a": None, "b": "a"}
+    assert session.entries[0].payload == '{"customType":"t"}'
+
+
 def test_a_torn_line_and_its_repetition_count_once(tmp_path: Path) -> None:
     whole = answer("b", "a")
     session = read(tmp_path, header(), user("a", None), whole[:70], whole, user("c", "b"))

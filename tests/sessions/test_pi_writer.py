@@ -148,6 +148,17 @@ def test_facts_stand_beside_the_path() -> None:
     assert view.context() == flattened({one.id: one for one in stored(*BASE)}, "c")
 
 
+def test_what_was_appended_below_a_fact_moves_up(tmp_path: Path) -> None:
+    """Pi can go on from any entry of our export, also from one that stands for a label."""
+    lines = list(pi_lines(HEADER, stored(*BASE), leaf="c", labels={"b": ("mark", 5)}, name="n"))
+    fact = next(one for one in decoded(lines) if one["type"] == "label")
+    session = reread(tmp_path, [*lines, user("new", fact["id"], "on from the label") + "\n"])
+    assert (tree(session)["new"], session.leaf) == ("b", "new")
+    ended = reread(tmp_path, [*lines, next(line for line in lines if fact["id"] in line).replace(fact["id"], "own")])
+    assert ended.leaf == "own"
+    assert len(ended.entries) == len(session.entries)
+
+
 def test_a_single_entry_can_be_labelled_and_named(tmp_path: Path) -> None:
     lines = list(pi_lines(HEADER, stored(BASE[0]), leaf="a", labels={"a": ("x", 5)}, name="n"))
     assert json.loads(lines[-1])["id"] == "a"
