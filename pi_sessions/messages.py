@@ -33,12 +33,16 @@ StopReason: TypeAlias = Literal["pending", "stop", "length", "toolUse", "error",
 ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
-# Marks a field that has a value to compute with but is not written when nobody set it.
+# Marks a field that is not written when nobody set it, though it has a value to compute with.
 _MAY_BE_ABSENT: dict[str, Any] = {"x-may-be-absent": True}
 
 
 class WireModel(BaseModel):
-    """A frozen model that reads both spellings, writes Pi's, and leaves out what was never set."""
+    """A frozen model that reads both spellings, writes Pi's, and keeps what was absent absent.
+
+    Read from JSON, only the fields that were there are written again. Made in Python, every field of Pi's shape that
+    has a value is written, and a None that was not given is not.
+    """
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -49,18 +53,32 @@ class WireModel(BaseModel):
         frozen=True,
     )
 
-    # (field name, JSON name) of every field that may be absent; filled per class below.
+    # Fields that a model made in Python has on the wire; and (name, JSON name) of all that one read from JSON may lack.
+    _always_written: ClassVar[frozenset[str]] = frozenset()
     _may_be_absent: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
+        optional = {name: field for name, field in cls.model_fields.items() if not field.is_required()}
         cls._may_be_absent = tuple(
             (name, field.serialization_alias or name)
-            for name, field in cls.model_fields.items()
-            if not field.is_required()
-            and ((field.default is None and field.default_factory is None) or field.json_schema_extra is _MAY_BE_ABSENT)
+            for name, field in optional.items()
+            if name not in ("role", "type")
         )
+        cls._always_written = frozenset(
+            name
+            for name, field in optional.items()
+            if not (field.default is None and field.default_factory is None)
+            and field.json_schema_extra is not _MAY_BE_ABSENT
+        )
+
+    def __init__(self, /, **data: Any) -> None:
+        super().__init__(**data)
+        self.__pydantic_fields_set__.update(self._always_written)
+
+    # Reading does not come through here: pydantic takes this for the plain constructor, which it then leaves out.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @model_serializer(mode="wrap")
     def _leave_out_absent_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

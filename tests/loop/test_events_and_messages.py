@@ -105,6 +105,18 @@ def test_absent_and_null_are_told_apart() -> None:
     assert to_wire(parse_message(base)) == base
 
 
+def test_a_message_made_here_has_pis_whole_shape_and_one_read_here_has_what_it_had() -> None:
+    made = to_wire(AssistantMessage(usage=Usage(input=1)))
+    assert set(made) == {"role", "content", "api", "provider", "model", "usage", "stopReason"}
+    assert set(made["usage"]) == {*ZERO, "cost"}
+    partly = {"role": "toolResult", "toolCallId": "c", "toolName": "n", "usage": {"input": 1, "cost": {"total": 2}}}
+    read = parse_message(partly)
+    assert to_wire(read) == partly
+    assert isinstance(read, ToolResultMessage)
+    assert read.usage is not None
+    assert (read.usage.output, read.is_error) == (0, False)
+
+
 def test_a_null_content_is_an_empty_list() -> None:
     message = parse_message({"role": "user", "content": None})
     assert isinstance(message, UserMessage)
