@@ -146,6 +146,38 @@ create table repairs(
   lost integer not null
 ) strict;
 create index repairs_import on repairs(import);
+create table runs(
+  run integer primary key,
+  sid integer not null references sessions(sid),
+  op integer not null references operations(op),
+  branch text not null,
+  own text,
+  start integer,
+  leaf integer,
+  began integer not null,
+  ended integer,
+  outcome text,
+  pid integer not null,
+  host text not null
+) strict;
+create index runs_unfinished on runs(sid) where ended is null;
+create table accepted(
+  accepted integer primary key,
+  run integer not null references runs(run),
+  kind text not null,
+  message text not null,
+  at integer not null
+) strict;
+create index accepted_run on accepted(run);
+create table started_calls(
+  run integer not null references runs(run),
+  answer integer not null,
+  call_id text not null,
+  tool text not null,
+  at integer not null,
+  result text
+) strict;
+create index started_calls_run on started_calls(run);
 """
 
 

@@ -7,15 +7,15 @@
         store.rewind(session.id, None)
         store.undo(session.id)
 
-The only part of the program that runs SQL writes, in pieces by idea: appending, branching, operation_log, importing;
-reading and forest only read. Synchronous; one store object belongs to one thread at a time.
+The only part of the program that runs SQL writes, in pieces by idea: appending, branching, operation_log, importing,
+runs, summary_writes; reading and forest only read. Synchronous; one store object belongs to one thread at a time.
 """
 
 from __future__ import annotations
 
 from pi_sessions.connection import WriteTransaction, connect
 from pi_sessions.ids import new_entry_id, new_session_id, system_clock
-from pi_sessions.importing import Importing
+from pi_sessions.summary_writes import SummaryWrites
 from pi_sessions.writer import Writer
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pi_sessions.results import Problem
 
 
-class SessionStore(Importing):
+class SessionStore(SummaryWrites):
     """One SQLite file with all sessions; open it with `SessionStore.open`, close it or use it in a `with` block."""
 
     @classmethod
