@@ -153,7 +153,7 @@ _OVERFLOW = re.compile(
             r"exceed_context_size",
             r"exceeds? the (?:model'?s )?context (?:window|length|size)",
             r"exceeds the available context size",
-            rf"maximum context length (?:is|of) {_N}",
+            rf"maximum context length (?:is |of )?\(?{_N}",
             r"exceeds (?:the )?(?:model'?s )?maximum context length",
             rf"(?:max|maximum) context length by {_N}",
             r"exceeded max context length",

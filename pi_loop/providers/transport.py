@@ -73,6 +73,8 @@ class Exchange:
             request = self._http.build_request(method, url, headers=dict(headers), content=body or None)
         except (httpx.InvalidURL, UnicodeError) as error:
             raise fail("bad_request", f"Not a usable base URL or header: {error}") from None
+        if request.url.scheme not in ("http", "https") or not request.url.host:
+            raise fail("bad_request", "The base URL of the provider is not an http or https address")
         self._response = await self._wait(lambda: self._http.send(request, stream=True), deadline, "answer")
         self._bytes = self._response.aiter_bytes()
         return self._response
