@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pi_sessions.stored import JsonObject
 
 FACT_TYPES = ("label", "session_info")
+# Pi 1.6.0 crashes on a message entry without a message; such entries go out as custom entries with this name, and what
+# stood in the message's place under `instead`.
+MISSING_MESSAGE = "pi-session.missing-message"
 
 
 def derived_id(kind: str, fields: JsonObject, time_ms: int | None) -> str:

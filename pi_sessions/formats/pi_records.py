@@ -13,6 +13,7 @@ import re
 from datetime import UTC, datetime
 
 from pi_sessions.errors import SourceError
+from pi_sessions.formats.derived import MISSING_MESSAGE
 from pi_sessions.formats.json_text import (
     BLANK,
     Field,
@@ -54,7 +55,7 @@ _ID = r'"([^"\\\x00-\x1f]{1,64})"'
 _PLAIN = re.compile(
     r'\{"type":"([a-z_]+)","id":' + _ID + r',"parentId":(?:null|' + _ID + r"),"
     r'"timestamp":"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z)"'
-    r'(,"message":(?=\{)|,|(?=\}))'
+    r'(,"message":(?=\{)|,(?!"customType":"' + re.escape(MISSING_MESSAGE) + r'")|(?=\}))'
 )
 _TORN_HEAD = re.compile(
     r'\{\s*"type"\s*:\s*"[^"\\]*"\s*,\s*"id"\s*:\s*"([^"\\]+)"(?:\s*,\s*"parentId"\s*:\s*(null|"([^"\\]+)"))?'
@@ -295,11 +296,14 @@ class PiRecords:
         own = [field for field in fields if field.name not in _BASE]
         beside: list[Field] = []
         payload = ""
+        if kind == "custom" and values.get("customType") == MISSING_MESSAGE:
+            kind = "message"
+            own = [_as_message(field) for field in own if field.name != "customType"]
         if kind == "message":
             told = [field for field in own if field.name == "message"]
             beside = [field for field in own if field.name != "message"]
             payload = told[-1].raw_value if told else ""
-            if not told or not isinstance(told[-1].value, dict):
+            if payload[:1] != "{":
                 self.repair(line, "no_message", "a message entry without a message is kept, but says nothing")
         else:
             payload = object_text(own)
@@ -405,6 +409,10 @@ def not_a_session(source: str) -> SourceError:
         f"{source} is not a Pi session: it has no session header",
         hint="a Pi session is a .jsonl file whose first line has the type session",
     )
+
+
+def _as_message(field: Field) -> Field:
+    return Field("message", '"message"', field.value, field.raw_value) if field.name == "instead" else field
 
 
 def _as_id(value: Any) -> str | None:

@@ -5,7 +5,8 @@ the file must say (labels, name) stands before it, beside the path and never on 
 that reading the file back gives the same facts and no entries for them.
 
 Source: Pi 1.6.0, "File" and "Fork, clone, copy"; differs from its clone in that the leaf stays what it was (there the
-last label becomes the leaf) and that all labels and the name are carried.
+last label becomes the leaf) and that all labels and the name are carried. An entry without a message, on which Pi
+crashes, is written as a custom entry.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 
 from pi_sessions.errors import EntryNotFoundError, NothingToExportError
-from pi_sessions.formats.derived import derived_entry, label_fields, name_fields
+from pi_sessions.formats.derived import MISSING_MESSAGE, derived_entry, label_fields, name_fields
 from pi_sessions.formats.json_text import Field, object_text, scan_fields
 from pi_sessions.formats.pi_links import with_field
 from pi_sessions.formats.pi_migration import CURRENT_VERSION
@@ -216,11 +217,13 @@ def entry_line(entry: StoredEntry, parent_id: str | None) -> str:
         base.append(f'"timestamp":{stamps[-1].raw_value}')
     elif entry.time_ms is not None:
         base.append(f'"timestamp":"{format_time(entry.time_ms)}"')
-    parts = [f'"type":{dump(entry.type)}']
-    if entry.type == "message":
-        parts += base
-        if entry.payload:
-            parts.append(f'"message":{entry.payload}')
+    missing = entry.type == "message" and entry.payload[:1] != "{"
+    parts = [f'"type":{dump("custom" if missing else entry.type)}']
+    if missing:
+        parts += [*base, f'"customType":"{MISSING_MESSAGE}"']
+        parts += [f'"instead":{entry.payload}'] if entry.payload else []
+    elif entry.type == "message":
+        parts += [*base, f'"message":{entry.payload}']
     else:
         own = _in_order(entry.type, scan_fields(entry.payload)[0] if entry.payload else [])
         body = [object_text(own)[1:-1]] if own else []

@@ -220,6 +220,22 @@ def test_odd_timestamps_and_extra_fields_go_out_as_they_came(tmp_path: Path) -> 
     assert json.loads(lines[2])["timestamp"] == "2026-01-01T00:00:00.001Z"
 
 
+def test_an_entry_without_a_message_goes_out_in_a_form_that_pi_survives(tmp_path: Path) -> None:
+    lines = [
+        user("a", None),
+        entry("message", "x", "a"),
+        entry("message", "y", "x", message=None),
+        entry("message", "z", "y", message=["odd"], beside=[1.0]),
+    ]
+    session = read(tmp_path, header(), *lines)
+    written = export(session)
+    assert [one["type"] for one in decoded(written)[1:]] == ["message", "custom", "custom", "custom"]
+    assert PiView(written).context() == flattened(by_id(session), "z")
+    back = reread(tmp_path, written)
+    assert [one.to_dict() for one in back.entries] == [json.loads(line) for line in lines]
+    assert codes(back) == [(3, "no_message"), (4, "no_message"), (5, "no_message")]
+
+
 def test_entries_not_from_a_file_become_one_line() -> None:
     spaced = StoredEntry("a", None, "message", 0, '{\n "role": "user",\n "content": "x\\ny"\n}', '{\n"x": 1}')
     line = list(pi_lines(HEADER, [spaced], leaf="a"))[1]
