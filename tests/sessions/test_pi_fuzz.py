@@ -108,7 +108,7 @@ def read_damaged(raw: bytes, folder: Path) -> ParsedSession | None:
     return session
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(damaged())
 def test_every_whole_record_is_kept_whatever_happens_around_it(case: tuple[bytes, list[str]]) -> None:
     raw, whole = case
@@ -124,7 +124,7 @@ def test_every_whole_record_is_kept_whatever_happens_around_it(case: tuple[bytes
         assert back.losses == ()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_cut_anywhere_loses_only_the_cut_line(data: st.DataObject) -> None:
     raw = "\n".join([header(), *LINES]).encode() + b"\n"
@@ -138,7 +138,7 @@ def test_a_cut_anywhere_loses_only_the_cut_line(data: st.DataObject) -> None:
     assert len(session.losses) == (len(session.entries) == complete and not cut.endswith(b"\n"))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_behind_a_header_are_read(noise: bytes) -> None:
     with TemporaryDirectory() as folder:

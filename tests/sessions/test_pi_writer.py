@@ -317,7 +317,7 @@ def trees(draw: st.DrawFn) -> list[dict[str, Any]]:
     return objects
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), trees())
 def test_out_and_in_again_is_the_same(data: st.DataObject, objects: list[dict[str, Any]]) -> None:
     entries = stored(*objects)
