@@ -7,6 +7,8 @@ position, so a path from root to leaf is one range per segment, read in a few co
 
 from __future__ import annotations
 
+import gc
+
 from pi_sessions.errors import StoreDamagedError
 from pi_sessions.stored import StoredEntry
 
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 
 POSITION_BITS = 24
 LAST_POSITION = (1 << POSITION_BITS) - 1
+_FEW_SEGMENTS = 4
+_CLIMB = (
+    "with recursive up(key) as (select ?1 union all select s.parent from up join segments s on s.segment = up.key >> 24"
+    " where s.parent >> 24 < s.segment) select key from up"
+)
 COLUMNS = "key, id, kind, ts, payload, extra, blobs"
 
 
@@ -64,17 +71,33 @@ class Forest:
             down_to: Stop at this key, which must lie on the path; None goes to the root.
         """
         found: list[Range] = []
-        key = leaf
         stop = None if down_to is None else segment_of(down_to)
-        while key is not None:
+        for key in self._upwards(leaf):
             segment = segment_of(key)
             if segment == stop and down_to is not None:
                 found.append((down_to, key))
                 break
             found.append((first_key(segment), key))
-            key = self.segment(segment)[1]
         found.reverse()
         return found
+
+    def _upwards(self, key: int | None) -> Iterator[int]:
+        """Yield the last key of a path in each of its segments, leaf first.
+
+        The first few are looked up one by one; a path of many segments is then climbed in one statement, which takes
+        a fifth of the time for each.
+        """
+        for _ in range(_FEW_SEGMENTS):
+            if key is None:
+                return
+            yield key
+            key = self.segment(segment_of(key))[1]
+        if key is not None:
+            keys = self.connection.execute(_CLIMB, (key,)).fetchall()
+            # Says so when the climb ended at a segment that is not sound.
+            self.segment(segment_of(keys[-1][0]))
+            for (above,) in keys:
+                yield above
 
     def parent(self, key: int) -> int | None:
         """Return the key of an entry's parent, None for a root."""
@@ -87,19 +110,22 @@ class Forest:
     def is_on_path(self, key: int, leaf: int | None) -> bool:
         """Whether an entry is the leaf or one of its ancestors."""
         segment = segment_of(key)
-        while leaf is not None and segment_of(leaf) > segment:
-            leaf = self.segment(segment_of(leaf))[1]
-        return leaf is not None and segment_of(leaf) == segment and key <= leaf
+        for last in self._upwards(leaf):
+            if segment_of(last) <= segment:
+                return segment_of(last) == segment and key <= last
+        return False
 
     def common_ancestor(self, one: int | None, other: int | None) -> int | None:
         """Return the deepest entry on both paths, None when they share none."""
+        ones, others = self._upwards(one), self._upwards(other)
+        one, other = next(ones, None), next(others, None)
         while one is not None and other is not None:
             if segment_of(one) == segment_of(other):
                 return min(one, other)
             if segment_of(one) > segment_of(other):
-                one = self.segment(segment_of(one))[1]
+                one = next(ones, None)
             else:
-                other = self.segment(segment_of(other))[1]
+                other = next(others, None)
         return None
 
     def visible(self, sid: int) -> dict[int, int]:
@@ -180,16 +206,32 @@ class Forest:
         found: str = row[0]
         return found
 
-    def read(self, ranges: Iterable[Range]) -> Iterator[StoredEntry]:
-        """Yield the entries of ranges in their order, with parents and whole payloads."""
-        for first, last in ranges:
-            parent_id = self.id_of(self.parent(first))
-            for row in self.connection.execute(
-                f"select {COLUMNS} from entries where key between ? and ? order by key", (first, last)
-            ):
-                entry = self._entry(row, parent_id)
-                yield entry
-                parent_id = entry.id
+    def read(self, ranges: Iterable[Range]) -> list[StoredEntry]:
+        """Return the entries of ranges in their order, with parents and whole payloads."""
+        entries: list[StoredEntry] = []
+        # All that is made here lives on, so a collection in between finds nothing: 60 of 235 ms for 100,000 entries.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            for first, last in ranges:
+                self._read_range(first, last, entries)
+        finally:
+            if collecting:
+                gc.enable()
+        return entries
+
+    def _read_range(self, first: int, last: int, entries: list[StoredEntry]) -> None:
+        parent = self.parent(first)
+        follows = bool(entries) and entries[-1].key == parent
+        parent_id = entries[-1].id if follows else self.id_of(parent)
+        append = entries.append
+        for key, entry_id, kind, time_ms, payload, extra, blobs in self.connection.execute(
+            f"select {COLUMNS} from entries where key between ? and ? order by key", (first, last)
+        ):
+            if blobs:
+                payload, extra = self._put_back(key, payload, extra)
+            append(StoredEntry(entry_id, parent_id, kind, time_ms, payload, extra, key))
+            parent_id = entry_id
 
     def entry(self, key: int) -> StoredEntry:
         """Return one stored entry.
@@ -197,19 +239,16 @@ class Forest:
         Raises:
             StoreDamagedError: there is no entry with this key.
         """
-        for entry in self.read([(key, key)]):
-            return entry
+        entries: list[StoredEntry] = []
+        self._read_range(key, key, entries)
+        if entries:
+            return entries[0]
         raise StoreDamagedError(f"The store has no entry {key:#x}", hint="keep a copy of the store file")
 
-    def _entry(
-        self, row: tuple[int, str, str, int | None, str, str | None, int | None], parent_id: str | None
-    ) -> StoredEntry:
-        key, entry_id, kind, time_ms, payload, extra, blobs = row
-        if blobs:
-            from pi_sessions.blobs import put_back
+    def _put_back(self, key: int, payload: str, extra: str | None) -> tuple[str, str | None]:
+        from pi_sessions.blobs import put_back
 
-            payload, extra = put_back(self.connection, key, payload, extra)
-        return StoredEntry(entry_id, parent_id, kind, time_ms, payload, extra, key)
+        return put_back(self.connection, key, payload, extra)
 
     def in_append_order(self, sid: int) -> list[StoredEntry]:
         """Return every entry a session sees: what it shares first, then its own, each in the order of appending."""
@@ -226,6 +265,6 @@ class Forest:
                 "select key, seq from entries where key between ? and ?", (first_key(segment), last)
             ):
                 order[key] = (owners[segment] == sid, rank[owners[segment]], owners[segment], seq)
-        entries = list(self.read(sorted((first_key(segment), last) for segment, last in seen.items())))
+        entries = self.read(sorted((first_key(segment), last) for segment, last in seen.items()))
         entries.sort(key=lambda entry: order[entry.key])
         return entries

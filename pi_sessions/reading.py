@@ -81,8 +81,11 @@ class Reading(StoreBase):
                 " where e.key = b.leaf and instr(lower(t.provider || '/' || t.model), lower(?)))"
             )
             values.append(model)
+        # The page is found first: whatever is sorted or left out before it costs no look at leaves and models.
         rows = self.connection.execute(
-            f"select {_SESSION_COLUMNS} where {' and '.join(where)} order by s.last desc, s.sid desc limit ? offset ?",
+            f"select {_SESSION_COLUMNS} where s.sid in (select s.sid from sessions s"
+            f" left join branches b on b.sid = s.sid and b.name = s.branch where {' and '.join(where)}"
+            " order by s.last desc, s.sid desc limit ? offset ?) order by s.last desc, s.sid desc",
             (*values, -1 if limit is None else limit, offset),
         )
         return [_session(row) for row in rows]
@@ -193,14 +196,14 @@ class Reading(StoreBase):
         Raises:
             EntryNotFoundError: the session has no such entry.
         """
-        return list(self.forest.read(self.forest.ranges(self._key_at(session_id, at))))
+        return self.forest.read(self.forest.ranges(self._key_at(session_id, at)))
 
     def active(self, session_id: str, at: str | Unset | None = LEAF) -> list[StoredEntry]:
         """Return the path from the first entry that can be in the context; its cost follows what is active.
 
         That is the newest compaction's first kept entry, or the compaction itself when it keeps nothing, or the root.
         """
-        return list(self.forest.read(self._active_ranges(self._key_at(session_id, at))))
+        return self.forest.read(self._active_ranges(self._key_at(session_id, at)))
 
     def context(self, session_id: str, at: str | Unset | None = LEAF) -> Context:
         """Return the context at an entry: messages, model and thinking level.
@@ -217,7 +220,7 @@ class Reading(StoreBase):
         from pi_sessions.context import Model, active_entries, build_context
 
         leaf = self._key_at(session_id, at)
-        active = active_entries(list(self.forest.read(self._active_ranges(leaf))))
+        active = active_entries(self.forest.read(self._active_ranges(leaf)))
         provider, model, thinking = self._settings_at(leaf)
         named = None if provider is None and model is None else Model(provider or "", model or "")
         return build_context(active, named, thinking or "off")

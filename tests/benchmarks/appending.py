@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from pi_sessions.store import SessionStore
 from tests.benchmarks.data import Message, bare, messages
-from tests.benchmarks.measure import medians, repeat, show, show_figure, show_ratio, show_time
+from tests.benchmarks.measure import Piece, medians, show, show_figure, show_ratio, show_time
 
 
 def main() -> None:
@@ -36,13 +36,13 @@ def _single(folder: str, *, full: bool) -> None:
         limit.execute("insert into entries(payload) values(?)", (next(texts),))
         limit.execute("commit")
 
-    variants = {
-        "limit": repeat(commit, 20),
-        "append": repeat(lambda: store.append_message(session_id, next(following)), 20),
+    variants: dict[str, Piece] = {
+        "limit": commit,
+        "append": lambda: store.append_message(session_id, next(following)),
     }
     if full:
-        variants["jsonl"] = repeat(_line_writer(folder, conversation), 20)
-    found = medians(variants, rounds=60 if full else 150, per_round=20)
+        variants["jsonl"] = _line_writer(folder, conversation)
+    found = medians(variants, rounds=300 if full else 3000)
     show_time(f"{level}: bare commit", found["limit"])
     show_ratio(f"{level}: append_message", found["append"], found["limit"], "2.6 x" if not full else "-")
     if full:

@@ -15,7 +15,43 @@ from pi_sessions.store import SessionStore
 Message = dict[str, Any]
 
 START_MS = 1772442000000
-_WORDS = ["lease", "queue", "worker", "retry", "the", "a", "of", "token", "branch", "entry", "commit", "session", "after", "before", "file", "line", "error", "parse", "when", "store", "reads", "writes", "index", "page", "cache", "flush", "test", "fails", "passes", "because", "timeout", "socket", "handler", "returns", "value"]
+_WORDS = [
+    "lease",
+    "queue",
+    "worker",
+    "retry",
+    "the",
+    "a",
+    "of",
+    "token",
+    "branch",
+    "entry",
+    "commit",
+    "session",
+    "after",
+    "before",
+    "file",
+    "line",
+    "error",
+    "parse",
+    "when",
+    "store",
+    "reads",
+    "writes",
+    "index",
+    "page",
+    "cache",
+    "flush",
+    "test",
+    "fails",
+    "passes",
+    "because",
+    "timeout",
+    "socket",
+    "handler",
+    "returns",
+    "value",
+]
 
 
 def messages(number: int) -> list[Message]:
