@@ -589,12 +589,25 @@ class ScenarioRun:
         return {"transcript": [self.normal.message(message) for message in agent.state.messages]}
 
     async def prompt_and_wait(self, step: dict) -> None:
+        failures: list[Exception] = []
+        over = False
+
+        async def prompt() -> None:
+            nonlocal over
+            try:
+                await self.prompt(step)
+            except Exception as error:  # noqa: BLE001 - raised where the prompt is awaited
+                failures.append(error)
+            over = True
+
         async with anyio.create_task_group() as group:
-            group.start_soon(self.prompt, step)
-            while not self.agent.state.is_streaming:
+            group.start_soon(prompt)
+            while not self.agent.state.is_streaming and not over:
                 await anyio.lowlevel.checkpoint()
             await self.agent.wait_for_idle()
             await self.note({"type": "idle"})
+        if failures:
+            raise failures[0]
 
 
 def fits(when: dict, subject: dict) -> bool:
