@@ -62,12 +62,12 @@ class OperationLog(Branching):
                 raise NothingToUndoError(
                     f"Nothing to undo in {session_id}", hint="see what was done with: pi-session ops"
                 )
+            while row[3] == REDO:
+                row = self._op_row(self._op_row(row[6])[6])
             if row[7] is not None:
                 raise NothingToUndoError(
                     f"Operation {row[0]} was undone already", hint="bring it back with: pi-session redo"
                 )
-            while row[3] == REDO:
-                row = self._op_row(self._op_row(row[6])[6])
             return self._take_back(row, REDO if row[3] == UNDO else UNDO)
 
     def redo(self, session_id: str, *, op: int | None = None) -> UndoResult:
@@ -113,6 +113,8 @@ class OperationLog(Branching):
                 skipped.append(f"branch {name} is the current one and was kept")
             else:
                 journal.change(kind, where, name, before)
+        elif now == after and name == "branch" and journal.current("branch", where, before) is None:
+            skipped.append(f"branch {before} was renamed or removed since, so {now} stays the current one")
         elif now == after:
             journal.change(kind, where, name, before)
         elif now != before:
