@@ -12,7 +12,6 @@ from pi_sessions.blobs import EXTRA_OFFSET, store_cuts, take_out
 from pi_sessions.errors import BranchError, EntryNotFoundError, InvalidEntryError, LeafMovedError
 from pi_sessions.forest import LAST_POSITION, first_key, segment_of
 from pi_sessions.journal import Journal
-from pi_sessions.records import Record
 from pi_sessions.stored import StoredEntry
 from pi_sessions.texts import content_text, one_line
 from pi_sessions.times import parse_time
@@ -43,8 +42,8 @@ _LEAF_OF_BRANCH = (
 )
 
 
-class Point(Record):
-    """Where an entry hangs and what is in force there.
+class Point:
+    """Where an entry hangs and what is in force there; made for every entry written, so no `Record`.
 
     Attributes:
         key: The entry; None before the first.
@@ -54,11 +53,14 @@ class Point(Record):
         messages: `message` entries on the path to it.
     """
 
-    key: int | None
-    id: str | None
-    base: int | None
-    state: int | None
-    messages: int
+    __slots__ = ("base", "id", "key", "messages", "state")
+
+    def __init__(self, key: int | None, id: str | None, base: int | None, state: int | None, messages: int) -> None:
+        self.key = key
+        self.id = id
+        self.base = base
+        self.state = state
+        self.messages = messages
 
 
 ROOT = Point(None, None, None, None, 0)
@@ -232,9 +234,9 @@ class EntryWriter:
         self.store = store
         self.execute = store.connection.execute
         self.sid = sid
-        self.written, self.messages, self.first_user, self.first_user_key, self.last = totals or self.execute(
-            f"select {TOTALS} from sessions s where sid = ?", (sid,)
-        ).fetchone()
+        self.written, self.messages, self.first_user, self.first_user_key, self.last = (
+            totals or self.execute(f"select {TOTALS} from sessions s where sid = ?", (sid,)).fetchone()
+        )
         # Until somebody has said something, `last` is when the session was made, which may be later than its messages.
         self._spoken: int | None = self.last if self.messages else None
         self.now = store.clock()
@@ -242,6 +244,7 @@ class EntryWriter:
         self._settings_of: dict[int | None, Settings] = {None: (None, None, None)}
         self._ends: dict[int, int | None] = {}
         self._depths: dict[int, int] = {}
+        self._new_ids: set[str] = set()
         self._entry_rows: list[tuple[object, ...]] = []
         self._segment_rows: list[tuple[int, int, int | None, int]] = []
         self._next_segment = 0
@@ -278,6 +281,7 @@ class EntryWriter:
         entry_id = draft.id or self.store._free_entry_id()
         if draft.id and not checked:
             self._check_id(draft.id)
+        self._new_ids.add(entry_id)
         time_ms = self.now if draft.time_ms is None and not draft.extra else draft.time_ms
         payload, cuts = take_out(draft.payload)
         extra, extra_cuts = take_out(draft.extra) if draft.extra else (None, [])
@@ -302,8 +306,7 @@ class EntryWriter:
         return stored
 
     def _check_id(self, entry_id: str) -> None:
-        taken = any(row[1] == entry_id for row in self._entry_rows)
-        if taken or self.store.forest.find(self.sid, entry_id) is not None:
+        if entry_id in self._new_ids or self.store.forest.find(self.sid, entry_id) is not None:
             raise InvalidEntryError(f"The session already has an entry {entry_id}", hint="leave the id out")
 
     def _next_key(self, under: int | None) -> int:
