@@ -232,6 +232,16 @@ class Agent:
         """Whether any message is queued."""
         return bool(self._steering) or bool(self._follow_up)
 
+    @property
+    def queued_steering(self) -> list[Message]:
+        """All steering messages that wait, oldest first."""
+        return self._steering.waiting()
+
+    @property
+    def queued_follow_up(self) -> list[Message]:
+        """All follow-up messages that wait, oldest first."""
+        return self._follow_up.waiting()
+
     def peek_queued_messages(self) -> list[Message]:
         """Give what the next poll would take, without taking it: steering messages first."""
         return self._steering.peek() or self._follow_up.peek()

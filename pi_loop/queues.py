@@ -36,6 +36,10 @@ class MessageQueue:
             return list(self._messages)
         return [self._messages[0]] if self._messages else []
 
+    def waiting(self) -> list[Message]:
+        """Give all messages, whatever the mode."""
+        return list(self._messages)
+
     def drain(self) -> list[Message]:
         """Take the oldest message, or all of them."""
         taken = self.peek()

@@ -14,7 +14,7 @@ from pi_loop.events import Event, LoopEvent
 from pi_loop.types import Model
 from pi_sessions.compaction import CompactionResult
 from pi_sessions.errors import CannotError
-from pi_sessions.messages import AssistantMessage, DeferredHandle, JsonObject, Number
+from pi_sessions.messages import AssistantMessage, DeferredHandle, JsonObject, Number, UserMessage
 from pi_sessions.tokens import BranchSummarySettings, CompactionSettings, branch_summary_settings, compaction_settings
 
 Phase: TypeAlias = Literal["idle", "turn", "compaction", "branch_summary"]
@@ -28,6 +28,12 @@ class PhaseBusyError(CannotError):
     """The runner is in the middle of something; what was asked for has to wait."""
 
     code = "busy"
+
+
+class NotRunningError(CannotError):
+    """There is no run that a message could go into."""
+
+    code = "not_running"
 
 
 class UnfinishedRunError(CannotError):
@@ -243,6 +249,7 @@ class RunOutcome:
         retries: Answers asked for again.
         compactions: Compactions stored on the way.
         notes: Sentences worth telling a person.
+        given_back: Queued messages that did not go in; no longer stored, the caller's again.
     """
 
     session_id: str
@@ -257,6 +264,7 @@ class RunOutcome:
     retries: int = 0
     compactions: int = 0
     notes: tuple[str, ...] = ()
+    given_back: tuple[UserMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

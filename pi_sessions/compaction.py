@@ -177,16 +177,28 @@ class NoGainError(CannotError):
     code = "no_gain"
 
 
-def prepare_compaction(path: Sequence[StoredEntry], settings: CompactionSettings) -> CompactionPlan | None:
+class CutError(CannotError):
+    """The kept part cannot begin where it was asked to."""
+
+    code = "cut"
+
+
+def prepare_compaction(
+    path: Sequence[StoredEntry], settings: CompactionSettings, *, first_kept: str | None = None
+) -> CompactionPlan | None:
     """Decide where to cut a path.
 
     Args:
         path: Root first.
         settings: `keep_recent_tokens` says how much to keep; `enabled` does not matter here.
+        first_kept: Entry that the kept part has to begin with, whatever the settings say.
 
     Returns:
         The plan, or None when there is nothing to compact: nothing since the last compaction but labels and names, or
         no message before the cut.
+
+    Raises:
+        CutError: `first_kept` is not in the context, or a tool result would be parted from its call there.
 
     Source: Pi 1.6.0, compaction. Three differences: labels and names after a compaction do not lift "already
         compacted"; the cut stays at a turn's start rather than going back over omitted answers before it; a cut that
@@ -198,7 +210,10 @@ def prepare_compaction(path: Sequence[StoredEntry], settings: CompactionSettings
     projected = project_entries(active_entries(path))
     previous = projected[0] if projected[0][0].type == "compaction" and projected[0][1] else None
     start = 0 if previous is None else 1
-    cut, turn_start = _find_cut(projected, start, settings.keep_recent_tokens)
+    if first_kept is None:
+        cut, turn_start = _find_cut(projected, start, settings.keep_recent_tokens)
+    else:
+        cut, turn_start = _chosen_cut(projected, start, first_kept)
     if cut >= len(projected):
         return None
     history = _messages_of(projected[start : cut if turn_start is None else turn_start])
@@ -439,6 +454,24 @@ def _find_cut(projected: Projected, start: int, keep_tokens: int) -> tuple[int, 
     if _starts_turn(projected[cut]):
         return cut, None
     return cut, next((place for place in range(cut, start - 1, -1) if _starts_turn(projected[place])), None)
+
+
+def _chosen_cut(projected: Projected, start: int, first_kept: str) -> tuple[int, int | None]:
+    """Return the cut a person chose and, when that lies inside a turn, where the turn begins."""
+    place = next((i for i in range(start, len(projected)) if projected[i][0].id == first_kept), None)
+    if place is None:
+        raise CutError(f"Entry {first_kept} is not in the context now", hint="see what is with: pi-session context")
+    points = _cut_points(projected, start)
+    cut = next((point for point in points if point >= place), len(projected))
+    if any(given for _, given in projected[place:cut]):
+        near = " ".join(projected[point][0].id for point in points[max(0, bisect_left(points, place) - 2) :][:4])
+        raise CutError(
+            f"The kept part cannot begin at {first_kept}: a tool result would lose its call",
+            hint=f"near it are: {near}",
+        )
+    if cut >= len(projected) or _starts_turn(projected[cut]):
+        return place, None
+    return place, next((back for back in range(place, start - 1, -1) if _starts_turn(projected[back])), None)
 
 
 def _cut_points(projected: Projected, start: int) -> list[int]:

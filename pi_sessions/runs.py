@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
+    from pi_sessions.connection import WriteTransaction
     from pi_sessions.stored import JsonObject, StoredEntry
 
 FINISHED, MAY_HAVE_RUN, NOT_STARTED = "finished", "may_have_run", "not_started"
@@ -416,6 +417,10 @@ class ActiveRun:
             Journal(store.connection).set_branch(self._sid, own, self._key)
             self.branch, self.diverged = own, True
             return store.append_many(self.session_id, drafts, branch=own, expect=self.leaf)
+
+    def transaction(self) -> WriteTransaction:
+        """Return a `with` block in which several calls become one transaction."""
+        return self._store._write()
 
     def accept(self, kind: str, message: JsonObject) -> int:
         """Store a message that is to go into the run; returns its number."""

@@ -99,6 +99,21 @@ class SummaryWrites(Runs):
             text = f"leaf to {to or 'before the first entry'}, with a summary of what was left"
             return self._write_recorded(session_id, journal, name, old, (entry,), "rewind", text)
 
+    def move_branch(self, session_id: str, to: str | None, *, branch: str | None = None) -> Written:
+        """Move a branch's leaf to exactly this entry, as `rewind` does for the current one.
+
+        Raises:
+            EntryNotFoundError: `to` is no entry of this session.
+        """
+        with self._write():
+            sid = self._sid(session_id)
+            name = self._current_branch(sid) if branch is None else branch
+            old, key = self._branch_leaf(sid, name), self._key_at(session_id, to)
+            journal = Journal(self.connection)
+            journal.set_branch(sid, name, key)
+            op = journal.record(sid, self.clock(), "rewind", f"leaf to {to or 'before the first entry'}")
+            return Written(name, self.forest.id_of(old), self.forest.id_of(key), op, ())
+
     def switch_with_summary(self, session_id: str, branch: str, entry: JsonObject) -> Written:
         """Make another branch the current one and append a summary of the branch that was left.
 
