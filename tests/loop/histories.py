@@ -36,7 +36,16 @@ CALL_IDS = (
     "ünï\ud800",
 )
 NAMES = ("read", "bash", "mcp.server/tool", "n" * 80, "", None)
-ARGUMENTS = ({}, {"path": "a"}, {"\ud800k": ["\udc00", 1.5]}, [], "no json", '{"a":1}', None, {"n": float("nan")})
+ARGUMENTS: tuple[object, ...] = (
+    {},
+    {"path": "a"},
+    {"\ud800k": ["\udc00", 1.5]},
+    [],
+    "no json",
+    '{"a":1}',
+    None,
+    {"n": float("nan")},
+)
 STOPS = ("stop", "toolUse", "length", "error", "aborted", "pending", "deferred", None)
 IDS = tuple(f"e{place}" for place in range(12))
 
@@ -64,7 +73,7 @@ def thinking_of(maker: Target, number: int, kind: str) -> Json:
         return {**block, "thinkingSignature": f"signed {number} {mark}", **redacted}
     if maker.api == RESPONSES:
         held = None if kind == "redacted" else f"sealed {mark}"
-        item = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": held}
+        item: Json = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": held}
         return {**block, "thinkingSignature": json.dumps(item)}
     return {**block, "thinkingSignature": "reasoning_content"}
 

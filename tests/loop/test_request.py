@@ -386,6 +386,13 @@ def test_images_in_results_go_where_the_protocol_has_a_place() -> None:
     assert [part["type"] for part in chat[-1]["content"]] == ["text", "image_url", "text"]
 
 
+def test_images_of_results_are_sent_before_the_next_answer_or_at_the_end() -> None:
+    seen = (answer(call("a")), result("a", [image()]))
+    chat = accepted(given(user(), *seen, *seen), KIMI)[1]["messages"]
+    assert [message["role"] for message in chat] == ["user", *("assistant", "tool", "user") * 2]
+    assert [part["type"] for part in chat[-1]["content"]] == ["text", "image_url"]
+
+
 def test_an_error_result_for_anthropic_holds_text_alone() -> None:
     history = given(user(), answer(call("a")), result("a", [image()], error=True))
     content = accepted(history, CLAUDE)[1]["messages"][-1]["content"]
