@@ -70,7 +70,7 @@ def check_any_history(entries: list[StoredEntry], targets: list[Target], chosen:
 three_targets = st.tuples(*(st.sampled_from([target for target in TARGETS if target.api == api]) for api in PROTOCOLS))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=500, deadline=None, suppress_health_check=SLOW)
 @given(trees(), three_targets, options)
 def test_any_history_gives_a_request_its_provider_takes(
     entries: list[StoredEntry], targets: list[Target], chosen: BodyOptions
