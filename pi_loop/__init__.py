@@ -1,4 +1,4 @@
-'''The agent loop: messages in, events out. On anyio, so it runs on asyncio and on trio; knows no store.
+"""The agent loop: messages in, events out. On anyio, so it runs on asyncio and on trio; knows no store.
 
 Whoever knows Pi's agent core finds the same events, hooks and exits here, under Python names. Three ways to use a
 model, each with the scripted one; any other `StreamFn` goes in the same place.
@@ -55,7 +55,7 @@ anyio.run(main)
 
 Below the agent lies `run_loop` (events go to an awaited sink) and `stream_loop` (events are read from a stream);
 `pi_loop.loop` shows one lap. Names are loaded when they are used, so importing the package costs next to nothing.
-'''
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

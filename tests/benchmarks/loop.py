@@ -1,8 +1,9 @@
 """What the loop costs: a text delta through Agent with one subscriber, and a parallel tool call.
 
 `python -m tests.benchmarks.loop` prints a table; each figure is the best of several rounds, in CPU time where one
-process does the work. Beside it stands Pi's own agent core (Node) when `PI_AGENT_CORE` names a folder in which
-`npm install @earendil-works/pi-agent-core@1.6.0` was run and `node` is on the path; otherwise the column is left out.
+process does the work. Beside it stands Pi's own agent core (Node), when `node` is on the path and the package
+@earendil-works/pi-agent-core is installed in the folder that `PI_AGENT_CORE` names (without it: tests/interop);
+otherwise the column is left out.
 """
 
 import gc
@@ -26,6 +27,7 @@ from pi_sessions.messages import TextContent, ToolCall
 MODEL = Model(id="bench", api="scripted", provider="scripted")
 DELTA = "lorem "
 DELTA_COUNTS = (10_000, 100_000, 200_000)
+MEMORY_COUNTS = (10_000, 100_000)
 CALL_COUNTS = (1_000, 4_000, 10_000)
 
 
@@ -129,8 +131,9 @@ def peak_memory(deltas: int) -> int:
 
 def pi_figures() -> dict[str, float]:
     """Pi's own core on the same work, in microseconds an item; empty when it is not there."""
-    folder, node = os.environ.get("PI_AGENT_CORE"), shutil.which("node")
-    if folder is None or node is None:
+    folder = Path(os.environ.get("PI_AGENT_CORE") or Path(__file__).parents[1] / "interop")
+    node = shutil.which("node")
+    if node is None or not (folder / "node_modules" / "@earendil-works" / "pi-agent-core").exists():
         return {}
     script = Path(__file__).with_name("loop_pi.mjs").read_text(encoding="utf-8")
     sizes = json.dumps({"deltas": DELTA_COUNTS, "calls": CALL_COUNTS})
@@ -165,7 +168,7 @@ def main() -> None:
             seconds = best(run, size, 3)
             beside = f"{pi[f'{key}:{size}']:11.1f}" if f"{key}:{size}" in pi else ""
             print(f"{f'{size:,} {title}':34}{seconds * 1e3:10.1f}{seconds / size * 1e6:10.2f}{beside}")
-    for size in DELTA_COUNTS:
+    for size in MEMORY_COUNTS:
         peak = peak_memory(size)
         per_character = peak / (size * len(DELTA))
         print(f"{f'peak memory, {size:,} deltas':34}{peak / 1024:8.0f} KiB  {per_character:.1f} bytes a character")
