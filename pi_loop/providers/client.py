@@ -234,7 +234,7 @@ class _Call:
                 async for event in events:
                     yield event
         finally:
-            await exchange.close()
+            await exchange.close(drain=assembler.done)
 
     async def _stream(self, exchange: Exchange, assembler: Assembler) -> EventStream:
         decoder = EventDecoder()

@@ -330,7 +330,9 @@ def _named(error: JsonObject) -> tuple[str, str | None]:
 # --- secrets ----------------------------------------------------------------------------------------------------
 
 # Shapes of keys that a provider may quote although we never sent them in the body.
-_KEY_SHAPES = re.compile(r"\b(?:sk|rk|pk|gsk|xai|csk|or)-[A-Za-z0-9_*-]{8,}|\bBearer\s+[A-Za-z0-9._~+/=-]{8,}")
+_KEY_SHAPES = re.compile(
+    r"\b(?:sk-|csk-|xai-|gsk_|hf_|AIza)(?=[\w*-]*[\d*])[\w*-]{8,}|\bBearer\s+[A-Za-z0-9._~+/=-]{8,}"
+)
 _SHORTEST_SECRET = 4
 REDACTED = "[key]"
 

@@ -95,17 +95,20 @@ class Exchange:
             size += len(piece)
         return b"".join(pieces)
 
-    async def close(self) -> None:
+    async def close(self, *, drain: bool = False) -> None:
         """Give the connection back, within a moment, even when cancelled.
 
-        What the server still sends in that moment is read, so that a finished connection can be used again, and the
-        library's nested generators come to their end instead of being left to the garbage collector.
+        Args:
+            drain: Read what the server still sends in that moment, so that the connection can be used again.
         """
         response, self._response = self._response, None
         stream, self._bytes = self._bytes, None
         now = anyio.current_time()
         if stream is not None:
-            with anyio.CancelScope(shield=True, deadline=now + DRAIN_LIMIT_S), suppress(httpx.HTTPError, OSError):
+            # Reading on, if only up to the first wait, brings the library's nested generators to their end; otherwise
+            # they are left to the garbage collector.
+            limit = DRAIN_LIMIT_S if drain else 0.0
+            with anyio.CancelScope(shield=True, deadline=now + limit), suppress(httpx.HTTPError, OSError):
                 while await _next(stream):
                     pass
         if response is not None:

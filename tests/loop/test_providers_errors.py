@@ -177,6 +177,11 @@ def test_silent_overflow_shows_in_usage(usage: Usage, stop: str, overflow: bool)
 
 
 def test_keys_are_taken_out() -> None:
-    text = "Incorrect key: my-own-key-1 (also my-own-key), sk-abcdef1234567890, Bearer abcdefghijklmn, gsk-12345678"
+    text = "Incorrect key: my-own-key-1 (also my-own-key), sk-abcdef1234567890, sk-pro***xyz, Bearer abcdefghijklmn"
     shown = redact(text, ["my-own-key", "my-own-key-1", "", "abc"])
     assert shown == "Incorrect key: [key] (also [key]), [key], [key], [key]"
+
+
+def test_ordinary_words_stay() -> None:
+    text = "A task-force on risk-assessment, sk-learn-something and gsk, Bearer of news"
+    assert redact(text, []) == text

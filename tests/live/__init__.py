@@ -1,0 +1,1 @@
+"""The client against servers made by others; optional, see `python -m tests.live --help`."""
