@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 
 from pi_loop.repair.well_formed import well_formed_text
@@ -80,7 +79,7 @@ def _image(block: JsonObject, target: Target, report: Report, entry_id: str, *, 
 def _type_of(data: str) -> str | None:
     """Return the type that the first bytes of base64 data show; providers refuse an image under another type."""
     try:
-        head = base64.b64decode(data[:_HEAD_CHARS])
+        head = binascii.a2b_base64(data[:_HEAD_CHARS])
     except (binascii.Error, ValueError):
         return None
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
