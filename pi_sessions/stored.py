@@ -26,7 +26,8 @@ class StoredEntry:
         id: Unique within its session.
         parent_id: None for a root.
         type: Pi's entry type, or any other text.
-        time_ms: Unix milliseconds of the entry, None when the source had no readable time.
+        time_ms: Unix milliseconds of the entry, borrowed from its message or the entry before when its own timestamp
+            cannot be read; None when there was nothing to borrow.
         payload: JSON text. For type `message` the value of `message` (empty text when the field is missing); for other
             types an object with the entry's own fields.
         extra: JSON text of an object with what has no place elsewhere: fields beside a message, a timestamp that is
@@ -118,6 +119,11 @@ class StoredEntry:
             if "timestamp" in extra:
                 return extra["timestamp"]
         return None if self.time_ms is None else format_time(self.time_ms)
+
+    @property
+    def own_time_ms(self) -> int | None:
+        """The time its own timestamp stands for; None when that cannot be read, whatever `time_ms` was borrowed."""
+        return self.time_ms if self.extra is None else parse_time(self.timestamp)
 
     def to_dict(self) -> JsonObject:
         """Return Pi's JSON object for this entry, decoded."""

@@ -252,7 +252,7 @@ def _reach(start: list[str], children: Mapping[str, list[str]], reached: set[str
 
 def _sort_by_time(ids: list[str], by_id: Mapping[str, StoredEntry]) -> None:
     """Sort by time as JavaScript does, where comparing with an unreadable time counts as equal."""
-    times = {id: by_id[id].time_ms for id in ids}
+    times = {id: by_id[id].own_time_ms for id in ids}
     if None not in times.values():
         ids.sort(key=lambda id: times[id] or 0)
         return

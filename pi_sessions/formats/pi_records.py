@@ -315,10 +315,10 @@ class PiRecords:
         if self.outcome.get(line) in ("lost", "skipped"):
             del self.outcome[line]
         time_ms = _readable_time(values.get("timestamp"))
+        if not is_canonical(values.get("timestamp"), time_ms):
+            beside += [field for field in fields if field.name == "timestamp"][-1:]
         if time_ms is None:
             time_ms = self._borrowed_time(values.get("message"), line, raw)
-        elif not is_canonical(values["timestamp"], time_ms):
-            beside += [field for field in fields if field.name == "timestamp"][-1:]
         if kind not in PI_TYPES or not is_record(values) or (kind == "message" and "message" not in values):
             self._doubtful += 1
         extra = object_text(beside) if beside else None

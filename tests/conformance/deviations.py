@@ -362,14 +362,6 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     Row(
-        "tree-child-order-by-time",
-        (2,),
-        "an entry without a readable time stays where it is among its siblings",
-        "the time of its message counts",
-        "the order is that of the conversation",
-        patched({"tree/children/r": ["c5", "c1", "c2", "c4", "c3"]}),
-    ),
-    Row(
         "forkfrom-legacy",
         (2,),
         "a version-1 file is copied without ids; only its last message is in the context",
