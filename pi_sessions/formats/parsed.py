@@ -57,11 +57,25 @@ class Tally(Record):
         return self.lines == self.header + self.entries + self.facts + self.blank + self.skipped + self.lost
 
 
+class ChildOf(Record):
+    """What a subagent's conversation belongs to.
+
+    Attributes:
+        session_id: Id of the session whose tool call began it, as the source names it.
+        agent_id: What the source calls the subagent; the tool call's result names it, too.
+        call_id: Tool call that began it, None when only the session is known.
+    """
+
+    session_id: str
+    agent_id: str | None = None
+    call_id: str | None = None
+
+
 class ParsedSession(Record):
     """A session read from a foreign file, links resolved, nothing stored yet.
 
     Attributes:
-        format: Name of the source's format: `pi`.
+        format: Name of the source's format: `pi`, `claude-code`, ... (`registry`).
         source: Path as given.
         id: Session id of the header, or a deterministic one when the header has none.
         header: The header as it came, unknown fields included.
@@ -70,7 +84,7 @@ class ParsedSession(Record):
         created_ms: Time of the header (Unix milliseconds), else of the first entry, else None.
         parent_ref: What the header names as its origin (`parentSession`, or `branchedFrom` of version 1).
         entries: In file order; ids unique, every parent exists, no cycles.
-        lines: The 1-based line of each entry; 0 for one made from the header.
+        lines: The 1-based line (or row) of each entry; 0 for one made from the header.
         leaf: Entry on the last line of the file (Pi's rule), None without entries.
         labels: `{target id: (text, Unix milliseconds)}` in the order in which targets were first labelled.
         name: The session's name.
@@ -82,6 +96,14 @@ class ParsedSession(Record):
         digest: SHA-256 of the source's bytes, in hexadecimal.
         size: Bytes read.
         mtime_ms: File time of the source.
+        importer: Version of the reader; a new one reads sources again that did not change.
+        foreign_ids: What the source calls each entry; None where that is the entry's id, and `()` when all are.
+        kept: `(kind, how many)` records that have no place in our model and are kept as custom entries.
+        unknown: Records of kinds the reader does not know, with their lines; kept as custom entries, too.
+        title: A line that tells what the session is about, for sources without a user's message that could; not a name.
+        child_of: For a subagent's conversation, what it belongs to; such sessions are not listed by default.
+        copied: The source holds a copy of another session's beginning (`parent_ref`) whose ids or times differ: entries
+            that say the same under the same parent are shared with that session.
     """
 
     format: str
@@ -105,3 +127,10 @@ class ParsedSession(Record):
     digest: str
     size: int
     mtime_ms: int
+    importer: str = "1"
+    foreign_ids: tuple[str | None, ...] = ()
+    kept: tuple[tuple[str, int], ...] = ()
+    unknown: tuple[Repair, ...] = ()
+    title: str | None = None
+    child_of: ChildOf | None = None
+    copied: bool = False

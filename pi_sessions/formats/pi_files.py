@@ -53,10 +53,10 @@ def find_pi_files(path: str) -> tuple[PiFile, ...]:
         if not os.path.lexists(path):
             raise SourceError(f"{path} does not exist")
         return (PiFile(path, _reason(path)),)
-    return tuple(sorted(_walk(_session_folder(path)), key=lambda file: file.path))
+    return tuple(sorted(_walk(session_folder(path)), key=lambda file: file.path))
 
 
-def _session_folder(path: str) -> str:
+def session_folder(path: str) -> str:
     """Return the folder with Pi's sessions below its data folder, else the folder itself."""
     below_data = os.path.join(path, "agent", "sessions")
     if os.path.isdir(below_data):

@@ -1,0 +1,232 @@
+"""Collects the entries of a foreign session and makes a sound tree of them: `SessionBuilder`.
+
+What every importer needs and none should write again: unique ids, parents that exist, no cycles, computed ids that
+are the same each time, counts of what was kept as custom entries, and the origin of each entry. What the records of a
+format mean is the format's own affair.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+
+from pi_sessions.formats.parsed import ParsedSession, Repair
+from pi_sessions.stored import StoredEntry, dump, message_head
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pi_sessions.formats.json_lines import JsonLines
+    from pi_sessions.formats.parsed import ChildOf, Tally
+    from pi_sessions.stored import JsonObject
+
+
+def computed_id(*told: object) -> str:
+    """Return 12 hex digits that are the same whenever the same things are told (JSON values or text)."""
+    return hashlib.sha256(dump(list(told)).encode("utf-8", "backslashreplace")).hexdigest()[:12]
+
+
+class SessionBuilder:
+    """One session while it is being read.
+
+    Args:
+        format: Name in the registry.
+        source: Path of the source.
+        importer: Version of the reader.
+
+    Attributes:
+        entries: So far, in the order of the source. A reader may change an entry's parent until `finish`.
+        repairs, losses, unknown: As in `ParsedSession`.
+    """
+
+    def __init__(self, format: str, source: str, importer: str) -> None:
+        self.format = format
+        self.source = source
+        self.importer = importer
+        self.entries: list[StoredEntry] = []
+        self.repairs: list[Repair] = []
+        self.losses: list[Repair] = []
+        self.unknown: list[Repair] = []
+        self._lines: list[int] = []
+        self._foreign: list[str | None] = []
+        self._places: dict[str, int] = {}
+        self._kept: Counter[str] = Counter()
+
+    def __contains__(self, entry_id: object) -> bool:
+        return entry_id in self._places
+
+    def entry(self, entry_id: str | None) -> StoredEntry | None:
+        """Return an entry by id."""
+        place = self._places.get(entry_id or "")
+        return None if place is None else self.entries[place]
+
+    def add(
+        self,
+        kind: str,
+        fields: JsonObject,
+        *,
+        id: str,
+        parent: str | None,
+        time_ms: int | None,
+        line: int,
+        foreign_id: str | None = None,
+    ) -> StoredEntry:
+        """Add an entry.
+
+        Args:
+            kind: Pi's entry type.
+            fields: Own fields of the entry; for type `message` the message itself.
+            id: A taken one gets a number behind it, and that is reported.
+            parent: Id of another entry, which may come later; None for a root.
+            time_ms: Unix milliseconds.
+            line: 1-based line or row of the source.
+            foreign_id: What the source calls it, when that is not `id`.
+        """
+        if id in self._places:
+            number = 2
+            while f"{id}-{number}" in self._places:
+                number += 1
+            self.repairs.append(Repair(line, "duplicate_id", f"the id {id} is there twice; this one got a number"))
+            id, foreign_id = f"{id}-{number}", foreign_id or id
+        head = message_head(fields) if kind == "message" else None
+        entry = StoredEntry(id, parent, kind, time_ms, dump(fields), head=head)
+        self._places[id] = len(self.entries)
+        self.entries.append(entry)
+        self._lines.append(line)
+        self._foreign.append(foreign_id)
+        return entry
+
+    def message(self, message: JsonObject, **where: Any) -> StoredEntry:
+        """Add a message entry; `where` as in `add`. The message's timestamp is set when it lacks one."""
+        if where["time_ms"] is not None:
+            message.setdefault("timestamp", where["time_ms"])
+        return self.add("message", message, **where)
+
+    def custom(self, kind: str, data: object, **where: Any) -> StoredEntry:
+        """Keep a record that has no place in our model, as a custom entry `<format>.<kind>`; it is counted."""
+        self._kept[kind] += 1
+        return self.add("custom", {"customType": f"{self.format}.{kind}", "data": data}, **where)
+
+    def not_understood(self, kind: str, data: object, **where: Any) -> StoredEntry:
+        """Keep a record of a kind the reader does not know, as a custom entry; its line is reported."""
+        entry = self.add("custom", {"customType": f"{self.format}.{kind}", "data": data}, **where)
+        found = f"a record of the unknown kind {kind} was kept as it is"
+        self.unknown.append(Repair(where["line"], "unknown_kind", found, entry.id))
+        return entry
+
+    def text_for_model(
+        self, kind: str, content: object, *, display: bool = False, details: object = None, **where: Any
+    ) -> StoredEntry:
+        """Add text that a program, not the person, put before the model: a custom message, in the context."""
+        fields: JsonObject = {"customType": f"{self.format}.{kind}", "content": content, "display": display}
+        if details is not None:
+            fields["details"] = details
+        return self.add("custom_message", fields, **where)
+
+    def replace(self, entry: StoredEntry, fields: JsonObject) -> None:
+        """Give an entry other content: a record that was written in parts is whole only at its end."""
+        entry.payload = dump(fields)
+        entry.head = message_head(fields) if entry.type == "message" else None
+        entry._fields = None
+
+    def resolve_links(self) -> None:
+        """See to it that every parent exists and that there is no cycle; what is changed is reported."""
+        for place, entry in enumerate(self.entries):
+            if entry.parent_id is None or (entry.parent_id in self._places and entry.parent_id != entry.id):
+                continue
+            before = self.entries[place - 1].id if place else None
+            found = f"the parent {entry.parent_id} is missing; " + (
+                f"linked to the entry before, {before}" if before else "this is a root"
+            )
+            self.repairs.append(Repair(self._lines[place], "missing_parent", found, entry.id))
+            entry.parent_id = before
+        settled: set[str | None] = {None}
+        for entry in self.entries:
+            path: list[str] = []
+            on_path: set[str] = set()
+            at: str | None = entry.id
+            while at not in settled and at is not None:
+                if at in on_path:
+                    cut = self.entries[self._places[at]]
+                    cut.parent_id = None
+                    line = self._lines[self._places[at]]
+                    self.repairs.append(Repair(line, "cycle", "the parents went round in a circle; cut here", at))
+                    break
+                path.append(at)
+                on_path.add(at)
+                at = self.entries[self._places[at]].parent_id
+            settled.update(path)
+
+    def finish(
+        self,
+        *,
+        id: str,
+        tally: Tally,
+        digest: str,
+        size: int,
+        mtime_ms: int,
+        header: JsonObject | None = None,
+        cwd: str = "",
+        created_ms: int | None = None,
+        leaf: str | None = None,
+        parent_ref: str | None = None,
+        name: str | None = None,
+        title: str | None = None,
+        labels: dict[str, tuple[str, int | None]] | None = None,
+        child_of: ChildOf | None = None,
+        copied: bool = False,
+    ) -> ParsedSession:
+        """Resolve the links and return the session.
+
+        Args:
+            id: Session id: the source's own, so that importing again finds it.
+            tally: What became of the lines (`JsonLines.tally`) or rows.
+            leaf: The active leaf; the last entry when it is None.
+            others: As in `ParsedSession`.
+        """
+        self.resolve_links()
+        entries = self.entries
+        if leaf not in self._places:
+            leaf = entries[-1].id if entries else None
+        known = any(self._foreign)
+        return ParsedSession(
+            format=self.format,
+            source=self.source,
+            id=id,
+            header={"type": "session", "id": id, "cwd": cwd} | (header or {}),
+            version=3,
+            cwd=cwd,
+            created_ms=created_ms if created_ms is not None else (entries[0].time_ms if entries else None),
+            parent_ref=parent_ref,
+            entries=tuple(entries),
+            lines=tuple(self._lines),
+            leaf=leaf,
+            labels=labels or {},
+            name=name,
+            name_time_ms=None,
+            repairs=_by_line(self.repairs),
+            losses=_by_line(self.losses),
+            lines_read=tally.lines,
+            tally=tally,
+            digest=digest,
+            size=size,
+            mtime_ms=mtime_ms,
+            importer=self.importer,
+            foreign_ids=tuple(self._foreign) if known else (),
+            kept=tuple(sorted(self._kept.items())),
+            unknown=tuple(self.unknown),
+            title=title,
+            child_of=child_of,
+            copied=copied,
+        )
+
+    def finish_lines(self, lines: JsonLines, **told: Any) -> ParsedSession:
+        """As `finish`, for a file of JSON Lines that gave this one session."""
+        self.repairs += lines.repairs
+        self.losses += lines.losses
+        return self.finish(tally=lines.tally(), digest=lines.digest, size=lines.size, mtime_ms=lines.mtime_ms, **told)
+
+
+def _by_line(found: list[Repair]) -> tuple[Repair, ...]:
+    return tuple(sorted(found, key=lambda repair: repair.line or 0))

@@ -1,0 +1,294 @@
+"""Frames a file of JSON Lines into records, whatever happened to it; the part all foreign formats share.
+
+Lines end at LF and nowhere else. Each whole record is given, also from torn, glued or padded lines; what was mended is
+a repair, what could not be kept a loss, and every line ends up in exactly one place of the tally. Knows nothing about
+what the records mean. The file is opened for reading only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from json.decoder import JSONDecodeError, JSONDecoder
+
+from pi_sessions.errors import SourceError
+from pi_sessions.formats.json_text import (
+    BLANK,
+    NotJsonError,
+    Piece,
+    has_surrogate_escape,
+    mend_surrogates,
+    split_damaged,
+)
+from pi_sessions.formats.parsed import Repair, Tally
+from pi_sessions.formats.pi_reader import open_source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from pi_sessions.stored import JsonObject
+
+# A repeated beginning proves a repetition only when it says more than the kind of record.
+_TELLING_LENGTH = 24
+_LINE_ENDS = ("\n", "", "\r\n")
+# What a line counts as when it gave several things, the first that applies.
+_ORDER = ("entries", "facts", "header", "skipped", "lost", "blank")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if abs(number) == float("inf"):
+        raise ValueError("the number is too large")
+    return number
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+_scan: Callable[[str, int], tuple[Any, int]] = JSONDecoder(  # type: ignore[attr-defined]
+    parse_constant=_no_constant, parse_float=_finite
+).scan_once
+
+
+def decode(text: str) -> Any:
+    """Decode one JSON value that is all of a text; numbers are finite.
+
+    Raises:
+        NotJsonError: the text is anything else.
+    """
+    try:
+        value, end = _scan(text, 0)
+    except (StopIteration, JSONDecodeError, RecursionError, ValueError) as error:
+        raise NotJsonError("no JSON", 0) from error
+    if text[end:] not in _LINE_ENDS:
+        raise NotJsonError("more than one value", end)
+    return value
+
+
+class _Torn:
+    """A torn record: its line, its text, and whether the whole record came again."""
+
+    __slots__ = ("cut_off", "line", "raw", "repeated", "text")
+
+    def __init__(self, line: int, text: str, raw: bytes) -> None:
+        self.line = line
+        self.text = text.strip(BLANK)
+        self.raw = raw
+        self.repeated = False
+        self.cut_off = False
+
+
+class JsonLines:
+    """The records of one file, in order: iterate once, then read the counts.
+
+    Args:
+        path: The file.
+        is_record: Whether a decoded object is a record of this format and not a part of one; asked only for objects
+            found inside damaged lines.
+        name_of: Returns what identifies a torn record by its beginning, None when that cannot be told; a torn record
+            whose name was `seen` is no loss.
+
+    Attributes:
+        repairs, losses: What was mended and what was lost.
+        lines: Lines read.
+        digest, size, mtime_ms: Of the file, when all was read.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        is_record: Callable[[object], bool],
+        *,
+        name_of: Callable[[str], str | None] = lambda text: None,
+    ) -> None:
+        self.path = path
+        self.repairs: list[Repair] = []
+        self.losses: list[Repair] = []
+        self.seen: set[str] = set()
+        self.lines = 0
+        self.digest = ""
+        self.size = 0
+        self.mtime_ms = 0
+        self._is_record = is_record
+        self._name_of = name_of
+        self._use: dict[int, str] = {}
+        self._torn: list[_Torn] = []
+        self._pending: _Torn | None = None
+
+    def __iter__(self) -> Iterator[tuple[int, JsonObject]]:
+        """Yield each record with its 1-based line.
+
+        Raises:
+            SourceError: the file is missing, unreadable, empty, or no regular file.
+        """
+        digest = hashlib.sha256()
+        with open_source(self.path) as file:
+            self.mtime_ms = os.fstat(file.fileno()).st_mtime_ns // 1_000_000
+            try:
+                for raw in file:
+                    digest.update(raw)
+                    self.size += len(raw)
+                    self.lines += 1
+                    for value in self._records(raw, self.lines):
+                        yield self.lines, value
+            except OSError as error:
+                raise SourceError(f"{self.path} cannot be read: {error.strerror or error}") from error
+        if not self.size:
+            raise SourceError(f"{self.path} is empty", hint="there is nothing to import; the file was left as it is")
+        self.digest = digest.hexdigest()
+        self._judge_torn()
+
+    def use(self, line: int, what: str) -> None:
+        """Say what a line gave (a field of `Tally`); of several things the most telling counts."""
+        known = self._use.get(line)
+        if known is None or _ORDER.index(what) < _ORDER.index(known):
+            self._use[line] = what
+
+    def repair(self, line: int | None, code: str, message: str, entry_id: str | None = None) -> None:
+        """Note a repair."""
+        self.repairs.append(Repair(line, code, message, entry_id))
+
+    def lose(self, line: int, code: str, message: str) -> None:
+        """Note a record that could not be kept."""
+        self.losses.append(Repair(line, code, message))
+        self.use(line, "lost")
+
+    def tally(self) -> Tally:
+        """Count each line once; lines nobody spoke of count as skipped."""
+        counts = dict.fromkeys(_ORDER, 0)
+        for what in self._use.values():
+            counts[what] += 1
+        counts["skipped"] += self.lines - len(self._use)
+        return Tally(lines=self.lines, **counts)
+
+    def _records(self, raw: bytes, line: int) -> Iterator[JsonObject]:
+        try:
+            text = raw.decode()
+            if self._pending is None and not has_surrogate_escape(text):
+                value = decode(text)
+                if isinstance(value, dict) and value:
+                    yield value
+                    return
+        except (UnicodeDecodeError, NotJsonError):
+            pass
+        yield from self._damaged(raw, line)
+
+    def _damaged(self, raw: bytes, line: int) -> Iterator[JsonObject]:
+        """Read a line that is not simply one object."""
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            text = raw.decode(errors="replace")
+            self._mended(line, "invalid_utf8", "bytes that are no UTF-8 became U+FFFD", raw)
+        if text.startswith("\ufeff"):
+            text = text[1:]
+            self.repair(line, "byte_order_mark", "the byte order mark was left out")
+        spaced = text.strip(" \t\r\n")
+        body = spaced.strip(BLANK)
+        if not body:
+            self.use(line, "skipped" if spaced else "blank")
+            if spaced:
+                self.repair(line, "nul_padding", f"{spaced.count(chr(0))} NUL bytes were left out")
+            return
+        if body != spaced:
+            self.repair(line, "nul_padding", f"{spaced.count(chr(0)) - body.count(chr(0))} NUL bytes were left out")
+        if has_surrogate_escape(body):
+            body, halves = mend_surrogates(body)
+            if halves:
+                what = "half a surrogate pair" if halves == 1 else f"{halves} halves of surrogate pairs"
+                self._mended(line, "lone_surrogate", f"{what} became U+FFFD", raw)
+        try:
+            value = decode(body)
+        except NotJsonError:
+            yield from self._pieces(body, raw, line)
+            return
+        self._follow_up(body)
+        if isinstance(value, dict) and value:
+            yield value
+            return
+        self.use(line, "skipped")
+        self._mended(line, "not_an_object", "a JSON value that is no record was skipped", raw)
+
+    def _pieces(self, body: str, raw: bytes, line: int) -> Iterator[JsonObject]:
+        pieces = split_damaged(body, self._is_record)
+        whole = sum(piece.whole for piece in pieces)
+        if whole > 1 or (whole and not pieces[0].whole):
+            held = "1 whole record was" if whole == 1 else f"{whole} whole records were"
+            self._mended(line, "glued_records", f"{held} recovered from one line", raw)
+        elif any(piece.rewritten for piece in pieces):
+            found = "raw control characters or values that are no JSON were re-written"
+            self._mended(line, "not_strict_json", found, raw)
+        for piece in pieces:
+            value = _whole(piece)
+            if value is not None:
+                self._follow_up(piece.text)
+                yield value
+                continue
+            torn = _Torn(line, piece.text, raw)
+            self._torn.append(torn)
+            self._pending = torn
+            self.use(line, "lost")
+        if self._pending is not None and not raw.endswith(b"\n"):
+            self._pending.cut_off = True
+
+    def _follow_up(self, text: str) -> None:
+        """Note whether a torn record is repeated by the one that comes right after it."""
+        torn = self._pending
+        if torn is not None:
+            torn.repeated = len(torn.text) >= _TELLING_LENGTH and text.startswith(torn.text)
+            self._pending = None
+
+    def _judge_torn(self) -> None:
+        """Tell torn records that came again from torn records that are lost."""
+        for torn in self._torn:
+            name = self._name_of(torn.text)
+            if torn.repeated or (name is not None and name in self.seen):
+                if self._use.get(torn.line) == "lost":
+                    self._use[torn.line] = "skipped"
+                self.repair(torn.line, "torn_repeated", "a torn record was left out; it is repeated whole")
+                continue
+            if torn.cut_off:
+                code, found = "cut_off", "the last line is cut off"
+            elif "{" in torn.text:
+                code, found = "torn", "a record is torn and could not be read"
+            else:
+                code, found = "not_json", "the line is no JSON"
+            self.losses.append(Repair(torn.line, code, found, None, torn.raw))
+
+    def _mended(self, line: int, code: str, message: str, raw: bytes) -> None:
+        self.repairs.append(Repair(line, code, message, None, raw))
+
+
+def _whole(piece: Piece) -> JsonObject | None:
+    if not piece.whole:
+        return None
+    try:
+        value = decode(piece.text)
+    except NotJsonError:
+        return None
+    return value if isinstance(value, dict) and value else None
+
+
+def head_records(head: bytes, limit: int = 40) -> list[JsonObject]:
+    """Return the JSON objects at the beginning of a file of lines, damaged lines taken apart; for detection.
+
+    Args:
+        head: First bytes of the file; the last line may be cut.
+        limit: At most this many records.
+    """
+    found: list[JsonObject] = []
+    for raw in head.split(b"\n"):
+        body = raw.decode(errors="replace").lstrip("\ufeff").strip(BLANK)
+        if not body:
+            continue
+        try:
+            values = [decode(body)]
+        except NotJsonError:
+            values = [piece.value for piece in split_damaged(body[: 1 << 16], lambda value: isinstance(value, dict))]
+        found += [value for value in values if isinstance(value, dict)]
+        if len(found) >= limit:
+            break
+    return found[:limit]

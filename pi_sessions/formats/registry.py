@@ -1,0 +1,239 @@
+"""The formats there are, which one a file has, and where the tools keep their sessions.
+
+A format is a module of this package with five names; it is loaded only when a file may be its own:
+
+    def places(home, environ): ...     folders and files where its tool keeps sessions, existing or not
+    def roots(path): ...               what to search when a person names the tool's data folder; () when it is none
+    def detect(path, head): ...        "session", "companion" (the tool's own, but no conversation) or None
+    def read(path): ...                iterator of ParsedSession; raises SourceError
+    IMPORTER = "1"                     goes up when the reader changes what it makes of a source
+
+To add one: write the module (`building.SessionBuilder` and `json_lines.JsonLines` do what all formats share), and add a
+row to `FORMATS`. A format whose source is a folder sets `folders`; `detect` then sees folders too, with an empty head.
+A source of several files or a database defines `stamp(path)` as well, which must change whenever the source does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pi_sessions.errors import SourceError
+from pi_sessions.formats.pi_reader import open_source
+from pi_sessions.records import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import ModuleType
+
+    from pi_sessions.formats.parsed import ParsedSession
+
+HEAD_BYTES = 1 << 17
+SESSION, COMPANION = "session", "companion"
+
+
+class Format(Record):
+    """A format of session files.
+
+    Attributes:
+        name: What `--format` and reports call it.
+        title: The tool's name, for people.
+        module: Where its functions are, below `pi_sessions.formats`.
+        endings: Ends of the names of files worth a look when a folder is searched; "" looks at every file.
+        folders: Whether a folder can be one source.
+    """
+
+    name: str
+    title: str
+    module: str
+    endings: tuple[str, ...] = (".jsonl",)
+    folders: bool = False
+
+    @property
+    def code(self) -> ModuleType:
+        """Its module, loaded now."""
+        path = f"pi_sessions.formats.{self.module}"
+        __import__(path)
+        return sys.modules[path]
+
+    @property
+    def importer(self) -> str:
+        """Version of its reader."""
+        version: str = self.code.IMPORTER
+        return version
+
+    def places(self, home: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the folders and files where its tool keeps sessions, existing or not."""
+        found: tuple[str, ...] = self.code.places(home, environ)
+        return found
+
+    def roots(self, path: str) -> tuple[str, ...]:
+        """Return what to search when a person names the tool's data folder; () when `path` is none."""
+        found: tuple[str, ...] = self.code.roots(path)
+        return found
+
+    def detect(self, path: str, head: bytes) -> str | None:
+        """Tell by content whether a file (or folder) is this format's.
+
+        Args:
+            head: First bytes of the file, `HEAD_BYTES` at most; empty for a folder.
+
+        Returns:
+            `session`; `companion` for a file of the tool without a conversation; None for anything else.
+        """
+        found: str | None = self.code.detect(path, head)
+        return found
+
+    def read(self, path: str) -> Iterator[ParsedSession]:
+        """Read the sessions of a source, one by one.
+
+        Raises:
+            SourceError: it cannot be read, or is none of this format after all.
+        """
+        sessions: Iterator[ParsedSession] = self.code.read(path)
+        return sessions
+
+    def stamp(self, path: str) -> str:
+        """Return a text that changes whenever the source does: size and time of the file and of its WAL.
+
+        Raises:
+            SourceError: the source is gone.
+        """
+        own = getattr(self.code, "stamp", None)
+        return own(path) if own is not None else file_stamp(path)
+
+
+FORMATS = (
+    # Last: it says why a file is nobody's.
+    Format("pi", "Pi", "pi_format"),
+)
+
+
+class Found(Record):
+    """A file or folder met while looking for sessions.
+
+    Attributes:
+        format: Whose sessions it holds; None when it is nobody's.
+        reason: Why it is nobody's.
+    """
+
+    path: str
+    format: Format | None
+    reason: str | None = None
+
+
+def format_named(name: str) -> Format | None:
+    """Return a format by name."""
+    return next((each for each in FORMATS if each.name == name), None)
+
+
+def file_stamp(path: str) -> str:
+    """Return size and time of a file and, for a database, of its WAL.
+
+    Raises:
+        SourceError: the file is gone.
+    """
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{path} does not exist") from error
+    stamp = f"{status.st_size}:{status.st_mtime_ns}"
+    try:
+        wal = os.stat(f"{path}-wal")
+    except OSError:
+        return stamp
+    return f"{stamp}:{wal.st_size}:{wal.st_mtime_ns}"
+
+
+def identify(path: str) -> Found:
+    """Tell whose sessions a file holds, by its content.
+
+    Returns:
+        The format or the reason why there is none. A companion file has neither.
+    """
+    try:
+        with open_source(path) as file:
+            head = file.read(HEAD_BYTES)
+    except SourceError as error:
+        return Found(path, None, error.message)
+    except OSError as error:
+        return Found(path, None, f"{path} cannot be read: {error.strerror or error}")
+    if not head:
+        return Found(path, None, f"{path} is empty")
+    for each in FORMATS:
+        kind = each.detect(path, head)
+        if kind is not None:
+            return Found(path, each if kind == SESSION else None)
+    from pi_sessions.formats.pi_files import find_pi_files
+
+    (pi,) = find_pi_files(path)
+    reason = pi.reason or f"{path} holds no session"
+    return Found(path, None, reason.replace("is not a Pi session", "is no session file of a known kind"))
+
+
+def find_sources(paths: Iterable[str], *, known: Callable[[str], Format | None] = lambda path: None) -> Iterator[Found]:
+    """Find the sources below some paths, each once: files as named, folders searched, data folders of tools narrowed.
+
+    Args:
+        paths: Files and folders.
+        known: Returns the format of a source that is known not to have changed, so that it need not be opened.
+
+    Yields:
+        Sources, and each file that is none with the reason: those named directly, and files below a folder whose name
+        ends in `.jsonl`. Companion files of a tool are left out.
+    """
+    met: set[str] = set()
+    for path in paths:
+        for found in _below(path, known):
+            if found.path not in met:
+                met.add(found.path)
+                yield found
+
+
+def _below(path: str, known: Callable[[str], Format | None]) -> Iterator[Found]:
+    if not os.path.isdir(path):
+        if not os.path.lexists(path):
+            yield Found(path, None, f"{path} does not exist")
+            return
+        found = _known_or_identified(path, known)
+        if found.format is None and found.reason is None:
+            found = found.replace(reason=f"{path} holds no conversation")
+        yield found
+        return
+    roots = tuple(root for each in FORMATS for root in each.roots(path)) or (path,)
+    for root in roots:
+        if os.path.isdir(root):
+            yield from _walk(root, known)
+        elif os.path.exists(root):
+            yield _known_or_identified(root, known)
+
+
+def _walk(folder: str, known: Callable[[str], Format | None]) -> Iterator[Found]:
+    refused: list[Found] = []
+
+    def refuse(error: OSError) -> None:
+        refused.append(Found(str(error.filename), None, f"{error.filename} cannot be read: {error.strerror}"))
+
+    for place, folders, files in os.walk(folder, onerror=refuse):
+        whole = next((each for each in FORMATS if each.folders and each.detect(place, b"") == SESSION), None)
+        if whole is not None:
+            yield Found(place, whole)
+            folders.clear()
+            continue
+        folders.sort()
+        for name in folders:
+            if name.endswith(".jsonl"):
+                yield Found(os.path.join(place, name), None, f"{os.path.join(place, name)} is a directory")
+        for name in sorted(files):
+            if not any(name.endswith(each.endings) for each in FORMATS):
+                continue
+            found = _known_or_identified(os.path.join(place, name), known)
+            if found.format is not None or (found.reason is not None and name.endswith(".jsonl")):
+                yield found
+    yield from refused
+
+
+def _known_or_identified(path: str, known: Callable[[str], Format | None]) -> Found:
+    format = known(path)
+    return Found(path, format) if format is not None else identify(path)
