@@ -8,7 +8,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LIMIT_MS = 8_640_000_000_000_000
+_LEAST_NUMBER = 100_000_000
+_LATEST_MS = 253_402_300_799_999
 
 
 def format_time(time_ms: int) -> str:
@@ -26,12 +27,13 @@ def parse_time(value: object) -> int | None:
 
     Args:
         value: ISO 8601 text (a missing offset means UTC), or a number of seconds or milliseconds; numbers below
-            10^11 count as seconds, since as milliseconds they would lie before 1973.
+            10^11 count as seconds, since as milliseconds they would lie before 1973. Numbers too small to be
+            either, and years that ISO 8601 text cannot name, are no times.
     """
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
-        if value != value or abs(value) > _LIMIT_MS:
+        if value != value or not _LEAST_NUMBER <= abs(value) <= _LATEST_MS:
             return None
         return int(value * 1000) if abs(value) < 100_000_000_000 else int(value)
     if not isinstance(value, str):

@@ -66,7 +66,6 @@ _BASE = frozenset(BASE_FIELDS)
 # A repeated beginning proves a repetition only when it says more than the type.
 _TELLING_LENGTH = 24
 # Smaller numbers are no Unix time of a session, in seconds or in milliseconds.
-_EARLIEST_NUMBER = 100_000_000
 # A file without a header and without one Pi entry among this many records is no session file.
 _PATIENCE = 1000
 
@@ -314,7 +313,7 @@ class PiRecords:
             self.unlinked.add(index)
         if self.outcome.get(line) in ("lost", "skipped"):
             del self.outcome[line]
-        time_ms = _readable_time(values.get("timestamp"))
+        time_ms = parse_time(values.get("timestamp"))
         if not is_canonical(values.get("timestamp"), time_ms):
             beside += [field for field in fields if field.name == "timestamp"][-1:]
         if time_ms is None:
@@ -327,14 +326,14 @@ class PiRecords:
 
     def _borrowed_time(self, message: object, line: int, raw: bytes) -> int | None:
         own = message.get("timestamp") if isinstance(message, dict) else None
-        time_ms = _readable_time(own)
+        time_ms = parse_time(own)
         if time_ms is not None:
             self.repair(line, "no_time", "no readable time; that of its message was taken", original=raw)
             return time_ms
         self.repair(line, "no_time", "no readable time; that of the entry before was taken", original=raw)
         if self.entries:
             return self.entries[-1].time_ms
-        return _readable_time(self.header.get("timestamp")) if self.header else None
+        return parse_time(self.header.get("timestamp")) if self.header else None
 
     def _refuse_foreign(self, values: JsonObject) -> None:
         if self.header is not None or self.has_pi_entries():
@@ -421,11 +420,3 @@ def _as_id(value: Any) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return None
-
-
-def _readable_time(value: object) -> int | None:
-    if isinstance(value, int | float) and abs(value) < _EARLIEST_NUMBER:
-        return None
-    time_ms = parse_time(value)
-    # Years that ISO 8601 text cannot name.
-    return time_ms if time_ms is None or -62_135_596_800_000 <= time_ms < 253_402_300_800_000 else None

@@ -172,7 +172,7 @@ def test_entries_without_readable_time_get_one(tmp_path: Path) -> None:
     assert [one.time_ms for one in session.entries] == [1767225660000] * 3 + [1767226140000, 1767229200000]
     assert codes(session) == [(2, "no_time"), (3, "no_time"), (4, "no_time")]
     assert session.entries[4].timestamp == "2026-01-01T10:00:00.000+09:00"
-    assert [one.extra for one in session.entries[:4]] == [None] * 4
+    assert [one.extra for one in session.entries[:4]] == [None, '{"timestamp":5}', '{"timestamp":"?"}', None]
 
 
 def test_without_any_readable_time_the_header_gives_it(tmp_path: Path) -> None:
