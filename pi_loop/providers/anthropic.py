@@ -17,6 +17,7 @@ from pi_loop.providers.assembly import (
     OpenText,
     object_of,
     objects_of,
+    piece_of,
     stream_error,
     text_of,
 )
@@ -133,7 +134,7 @@ class AnthropicAssembler(Assembler):
             opened, events = self._start_text("text" if kind == "text" else "thinking")
             opened.signature = text_of(block.get("signature"))
             self._open[index] = opened
-            return events + self._add_text(opened, text_of(block.get(str(kind))))
+            return events + self._add_text(opened, piece_of(block.get(str(kind))))
         if kind == "redacted_thinking":
             hidden = ThinkingContent(
                 thinking=REDACTED_THINKING, thinking_signature=text_of(block.get("data")), redacted=True
@@ -159,12 +160,12 @@ class AnthropicAssembler(Assembler):
             self._open[index], events = self._start_text("text" if kind == "text_delta" else "thinking")
         block = self._open.get(index)
         if isinstance(block, OpenCall):
-            return events + self._add_arguments(block, text_of(delta.get("partial_json")))
+            return events + self._add_arguments(block, piece_of(delta.get("partial_json")))
         if isinstance(block, OpenText):
             if kind == "signature_delta":
                 block.signature += text_of(delta.get("signature"))
             else:
-                events += self._add_text(block, text_of(delta.get(block.kind)))
+                events += self._add_text(block, piece_of(delta.get(block.kind)))
         return events
 
     def _block_stop(self, index: int) -> Events:

@@ -218,10 +218,10 @@ class Assembler(ABC):
         return [self._draft.start(), *events]
 
     def _identify(self, response_id: object, response_model: object) -> None:
-        if isinstance(response_id, str) and response_id:
-            self._draft.set(response_id=response_id)
-        if isinstance(response_model, str) and response_model and response_model != self.model.id:
-            self._draft.set(response_model=response_model)
+        if text_of(response_id):
+            self._draft.set(response_id=text_of(response_id))
+        if text_of(response_model) not in ("", self.model.id):
+            self._draft.set(response_model=text_of(response_model))
 
     def _count(self, usage: Usage, *, billed: float | None = None) -> None:
         self.usage = usage
@@ -312,13 +312,18 @@ def stream_error(payload: JsonObject, provider: str) -> ProviderError | None:
     parts = error_parts(payload)
     if parts is None:
         return None
-    message, code = parts
+    message, code = well_formed_text(parts[0]), None if parts[1] is None else well_formed_text(parts[1])
     shown = message if code is None or code in message else f"{code}: {message}"
     return ProviderError(classify(shown, code=code, provider=provider))
 
 
 def text_of(value: object) -> str:
-    """Give a value if it is text, else the empty text."""
+    """Give a value, well-formed, if it is text, else the empty text."""
+    return well_formed_text(value) if isinstance(value, str) else ""
+
+
+def piece_of(value: object) -> str:
+    """Give a piece of a longer text as it came; it may begin or end in half a character, see `TextJoiner`."""
     return value if isinstance(value, str) else ""
 
 

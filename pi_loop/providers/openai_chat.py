@@ -20,11 +20,13 @@ from pi_loop.providers.assembly import (
     OpenText,
     object_of,
     objects_of,
+    piece_of,
     stream_error,
     text_of,
 )
 from pi_loop.providers.errors import Failure, classify
 from pi_loop.providers.usage import openai_usage
+from pi_loop.repair.well_formed import well_formed_text
 from pi_loop.types import Model
 from pi_sessions.messages import JsonObject, Number, StopReason, ThinkingContent
 
@@ -78,7 +80,7 @@ class ChatAssembler(Assembler):
         events = self._delta(delta)
         word = choice.get("finish_reason")
         if isinstance(word, str) and word:
-            self.raw_stop_reason = word
+            self.raw_stop_reason = text_of(word)
             self.complete = True
         # Some servers say "" in every chunk; only after the last one it may mean an end.
         self._ends_blank = word == "" and not events
@@ -128,7 +130,7 @@ class ChatAssembler(Assembler):
         # Proxies put reasoning and answer into one delta; the reasoning came first.
         field = next((name for name in REASONING_FIELDS if text_of(delta.get(name))), None)
         if field is not None:
-            events += self._more("thinking", text_of(delta.get(field)), field)
+            events += self._more("thinking", piece_of(delta.get(field)), field)
         for detail in objects_of(delta.get("reasoning_details")):
             self._add_detail(detail)
         content = delta.get("content")
@@ -136,7 +138,7 @@ class ChatAssembler(Assembler):
             events += self._more("text", content, None)
         for part in objects_of(content):
             events += self._content_part(part)
-        events += self._more("text", text_of(delta.get("refusal")), None)
+        events += self._more("text", piece_of(delta.get("refusal")), None)
         for position, fragment in enumerate(objects_of(delta.get("tool_calls"))):
             events += self._fragment(fragment, position)
         old = object_of(delta.get("function_call"))
@@ -147,9 +149,9 @@ class ChatAssembler(Assembler):
     def _content_part(self, part: JsonObject) -> Events:
         """Take a piece of content that came as a list, as Mistral sends it."""
         if part.get("type") == "thinking":
-            inner = "".join(text_of(one.get("text")) for one in objects_of(part.get("thinking")))
+            inner = "".join(piece_of(one.get("text")) for one in objects_of(part.get("thinking")))
             return self._more("thinking", inner, None)
-        return self._more("text", text_of(part.get("text")), None)
+        return self._more("text", piece_of(part.get("text")), None)
 
     def _more(self, kind: str, delta: str, field: str | None) -> Events:
         """Append to the open block of a kind; a block of the other kind is ended first."""
@@ -239,7 +241,7 @@ class ChatAssembler(Assembler):
 
     def _arguments(self, function: JsonObject) -> str:
         value = function.get("arguments")
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else text_of(value)
+        return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else piece_of(value)
 
     # --- the end ---
 
@@ -263,6 +265,6 @@ class ChatAssembler(Assembler):
             events += self._close_text()
         if self._thought is not None:
             index, thinking = self._thought
-            signature = json.dumps(self._details, ensure_ascii=False, separators=(",", ":"))
+            signature = well_formed_text(json.dumps(self._details, ensure_ascii=False, separators=(",", ":")))
             self._draft.put(index, ThinkingContent(thinking=thinking, thinking_signature=signature))
         return events

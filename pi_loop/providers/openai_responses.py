@@ -19,11 +19,13 @@ from pi_loop.providers.assembly import (
     OpenText,
     object_of,
     objects_of,
+    piece_of,
     stream_error,
     text_of,
 )
 from pi_loop.providers.errors import Failure, ProviderError, classify, fail
 from pi_loop.providers.usage import openai_usage
+from pi_loop.repair.well_formed import well_formed_text
 from pi_loop.types import Model
 from pi_sessions.messages import JsonObject, Number, StopReason, ThinkingContent
 
@@ -135,7 +137,7 @@ class ResponsesAssembler(Assembler):
         added = self._new_item(item, payload)
         if added.sort in ("call", "custom"):
             events = self._begin_call(added, item)
-            given = text_of(item.get("arguments" if added.sort == "call" else "input"))
+            given = piece_of(item.get("arguments" if added.sort == "call" else "input"))
             return self._with_start(events + self._argument_delta(added, given))
         return []
 
@@ -180,7 +182,7 @@ class ResponsesAssembler(Assembler):
             if sort in ("call", "custom"):
                 return []
             item = self._new_item({"type": sort}, payload)
-        delta = text_of(payload.get("delta"))
+        delta = piece_of(payload.get("delta"))
         if sort in ("call", "custom"):
             return self._with_start(self._argument_delta(item, delta))
         return self._text_delta(item, part, payload, delta)
@@ -199,7 +201,7 @@ class ResponsesAssembler(Assembler):
         item = self._find(sort, payload.get("item_id"), payload)
         if item is None and sort in ("call", "custom"):
             return []
-        text = next((text_of(payload.get(name)) for name in _DONE_TEXT[sort] if payload.get(name)), "")
+        text = next((piece_of(payload.get(name)) for name in _DONE_TEXT[sort] if payload.get(name)), "")
         if sort in ("call", "custom"):
             return self._with_start(self._argument_rest(item, text)) if item is not None else []
         if item is not None and _place(part, payload) in item.parts:
@@ -332,7 +334,7 @@ def _place(part: str, payload: JsonObject) -> tuple[str, int]:
 
 
 def _compact(value: JsonObject) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return well_formed_text(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def _unknown_error() -> ProviderError:
