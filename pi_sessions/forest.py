@@ -7,9 +7,8 @@ position, so a path from root to leaf is one range per segment, read in a few co
 
 from __future__ import annotations
 
-import gc
-
 from pi_sessions.errors import StoreDamagedError
+from pi_sessions.pauses import CollectionsPaused
 from pi_sessions.stored import StoredEntry
 
 TYPE_CHECKING = False
@@ -209,15 +208,9 @@ class Forest:
     def read(self, ranges: Iterable[Range]) -> list[StoredEntry]:
         """Return the entries of ranges in their order, with parents and whole payloads."""
         entries: list[StoredEntry] = []
-        # All that is made here lives on, so a collection in between finds nothing: 60 of 235 ms for 100,000 entries.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
+        with CollectionsPaused():
             for first, last in ranges:
                 self._read_range(first, last, entries)
-        finally:
-            if collecting:
-                gc.enable()
         return entries
 
     def _read_range(self, first: int, last: int, entries: list[StoredEntry]) -> None:

@@ -12,6 +12,7 @@ import re
 from pi_sessions.appending import EntryWriter, clean_name
 from pi_sessions.journal import Journal
 from pi_sessions.operation_log import OperationLog
+from pi_sessions.pauses import CollectionsPaused
 from pi_sessions.results import ImportResult
 from pi_sessions.stored import StoredEntry, dump
 
@@ -64,7 +65,8 @@ class Importing(OperationLog):
             elif removed:
                 journal.set_fact(sid, "deleted", None)
             merge = Merge(self, sid, parsed, created)
-            merge.run()
+            with CollectionsPaused():
+                merge.run()
             if place is not None:
                 journal.set_place(place, sid)
             branch, moved = self._move_leaf(journal, sid, merge, parsed)

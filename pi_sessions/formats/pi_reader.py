@@ -18,6 +18,7 @@ from pi_sessions.formats.parsed import ParsedSession, Repair, Tally
 from pi_sessions.formats.pi_links import Linker, is_sound
 from pi_sessions.formats.pi_migration import migrate, source_version
 from pi_sessions.formats.pi_records import PiRecords, not_a_session
+from pi_sessions.pauses import CollectionsPaused
 from pi_sessions.stored import StoredEntry
 from pi_sessions.times import parse_time
 
@@ -75,7 +76,8 @@ def read_pi_file(path: str, *, new_id: NewId | None = None) -> ParsedSession:
         status = os.fstat(file.fileno())
         source = _Source(file)
         try:
-            records.read(source.lines())
+            with CollectionsPaused():
+                records.read(source.lines())
         except OSError as error:
             raise _unreadable(path, error) from error
     if source.size == 0:
