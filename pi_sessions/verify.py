@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from pi_sessions.errors import StoreDamagedError
 from pi_sessions.forest import LAST_POSITION, POSITION_BITS, Forest, first_key, segment_of
 from pi_sessions.results import Problem
 
@@ -47,8 +48,14 @@ def _segments(store: StoreBase) -> Iterator[Problem]:
             yield Problem("gap", f"segment {segment} has a gap", None, None)
         if parent is not None and (segment_of(parent) >= segment or not _exists(forest, parent)):
             yield Problem("parent", f"segment {segment} hangs on nothing", None, None)
-        elif forest.depth(parent) != depth:
-            yield Problem("depth", f"segment {segment} has a wrong depth", None, None)
+        else:
+            try:
+                known = forest.depth(parent)
+            except StoreDamagedError as error:
+                yield Problem("parent", f"segment {segment}: {error.message}", None, None)
+            else:
+                if known != depth:
+                    yield Problem("depth", f"segment {segment} has a wrong depth", None, None)
     lost = store.connection.execute(
         f"select count(*) from entries where not exists (select 1 from segments where segment = key >> {POSITION_BITS})"
     ).fetchone()[0]
@@ -79,7 +86,12 @@ def _session(store: StoreBase, sid: int) -> Iterator[Problem]:
     session_id, messages = execute("select id, messages from sessions where sid = ?", (sid,)).fetchone()
     seen: set[str] = set()
     count = 0
-    for segment, last in store.forest.visible(sid).items():
+    try:
+        visible = store.forest.visible(sid)
+    except StoreDamagedError as error:
+        yield Problem("path", error.message, session_id, None)
+        return
+    for segment, last in visible.items():
         for entry_id, kind, payload in execute(
             "select id, kind, payload from entries where key between ? and ?", (first_key(segment), last)
         ):
