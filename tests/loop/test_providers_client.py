@@ -17,14 +17,16 @@ import trio
 import trio.testing
 
 from pi_loop.abort import AbortController
-from pi_loop.events import StreamDone, StreamError, StreamStart, TextDelta, ToolCallDelta
+from pi_loop.events import StreamDone, StreamError, StreamStart, TextDelta, ToolCallDelta, ToolResult
+from pi_loop.loop import run_loop
 from pi_loop.providers.client import ClientSettings, ModelClient
 from pi_loop.providers.endpoints import endpoint, missing_key, request_headers
 from pi_loop.providers.errors import failure_of
 from pi_loop.providers.retry import NO_RETRY
 from pi_loop.target import ANTHROPIC, CHAT, RESPONSES
-from pi_loop.types import ClientIdentity, Request, StreamOptions
-from pi_sessions.messages import SystemMessage, ToolDeclaration, UserMessage, to_wire
+from pi_loop.types import AgentContext, ClientIdentity, LoopConfig, Request, StreamOptions, Tool
+from pi_sessions.messages import Message, SystemMessage, TextContent, ToolDeclaration, UserMessage, to_wire
+from tests.conformance.wire_playback import STREAM_HEAD, playback
 from tests.loop.provider_support import (
     APIS,
     BACKENDS,
@@ -33,6 +35,7 @@ from tests.loop.provider_support import (
     NOW_MS,
     Answer,
     Outcome,
+    ScriptedHttp,
     ask,
     json_answer,
     model,
@@ -214,6 +217,25 @@ def test_key_shows_nowhere(
     assert key in sent["x-api-key" if api == ANTHROPIC else "authorization"]
 
 
+def test_key_is_not_logged_on_the_way(caplog: pytest.LogCaptureFixture) -> None:
+    """Over a real socket, with everything that the HTTP library logs."""
+
+    async def main() -> None:
+        async with playback() as server:
+            server.pieces = [STREAM_HEAD, text_stream(CHAT, "Hi")]
+            asked = model(base_url=f"http://127.0.0.1:{server.port}/v1")
+            async for _event in ModelClient(QUIET)(
+                asked, Request([UserMessage(content="Hi")]), StreamOptions(api_key=KEY)
+            ):
+                pass
+            assert KEY.encode() in server.requests[0]
+
+    with caplog.at_level(logging.DEBUG):
+        anyio.run(main)
+    assert caplog.records
+    assert KEY not in caplog.text
+
+
 # --- stopping ---------------------------------------------------------------------------------------------------
 
 
@@ -323,6 +345,21 @@ def test_s35_keep_alives_are_no_progress(keep_alive: bytes) -> None:
     assert (failure.kind, failure.retryable) == ("stalled", True)
 
 
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("keep_alive", [b": keepalive\n\n", b'event: ping\ndata: {"type":"ping"}\n\n'])
+def test_s35_holds_for_every_protocol(api: str, keep_alive: bytes) -> None:
+    whole = text_stream(api, "Half an ans")
+    begun = whole[: whole.index(b"\n\n", whole.index(b"Half an ans")) + 2]
+    assert len(begun) < len(whole)
+    pieces: list[bytes | float] = [begun, *([1.0, keep_alive] * 50)]
+    outcome, took = on_mock_clock([Answer(pieces=pieces)], dataclasses.replace(QUIET, idle_limit_s=3), api)
+    assert took == pytest.approx(3, abs=0.2)
+    assert outcome.message.text == "Half an ans"
+    failure = failure_of(outcome.message)
+    assert failure is not None
+    assert (failure.kind, failure.retryable) == ("stalled", True)
+
+
 def test_s35_interrupt_ends_it_within_a_second() -> None:
     controller = AbortController()
 
@@ -337,10 +374,16 @@ def test_s35_interrupt_ends_it_within_a_second() -> None:
             pieces: list[bytes | float] = [chunk("Half an ans"), *([1.0, b": keepalive\n\n"] * 1000)]
             options = StreamOptions(api_key=KEY, signal=controller.signal)
             outcome = await ask([Answer(pieces=pieces)], options=options, settings=QUIET)
-        return outcome, trio.current_time()
+        return outcome, trio.current_time() - started
 
-    started = trio.testing.MockClock(autojump_threshold=0)
-    outcome, _ = trio.run(main, clock=started)
+    async def timed() -> tuple[Outcome, float]:
+        nonlocal started
+        started = trio.current_time()
+        return await main()
+
+    started = 0.0
+    outcome, took = trio.run(timed, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert took == pytest.approx(1.5, abs=0.2)
     assert outcome.message.stop_reason == "aborted"
     assert outcome.message.text == "Half an ans"
 
@@ -417,6 +460,57 @@ def test_long_answer_costs_what_its_length_costs(kind: str) -> None:
     cost(200)
     small = min(cost(1500) for _ in range(2))
     assert cost(6000) < small * 8 + 0.2
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_loop_runs_on_the_client(api: str, backend: str) -> None:
+    """A whole run: the model calls a tool, gets its result in the next request, and answers."""
+    told: list[str] = []
+
+    async def execute(_call_id: str, args: Any, _signal: Any, _on_update: Any) -> ToolResult:
+        told.append(args["city"])
+        return ToolResult(content=[TextContent(text="Sunny")])
+
+    weather = Tool(name="weather", description="", parameters={"type": "object"}, execute=execute)
+    http = ScriptedHttp([Answer(pieces=[call_stream(api)]), text_answer(api, "It is sunny.")])
+    client = ModelClient(dataclasses.replace(QUIET, open_http=lambda: httpx.AsyncClient(transport=http)))
+    config = LoopConfig(model=model(api), stream_options=StreamOptions(api_key=KEY))
+
+    async def main() -> list[Message]:
+        context = AgentContext([], [weather])
+        return await run_loop([UserMessage(content="Weather?")], context, config, lambda _e: None, stream_fn=client)
+
+    messages = anyio.run(main, backend=backend)
+    assert told == ["Rome"]
+    assert [message.role for message in messages][-4:] == ["user", "assistant", "toolResult", "assistant"]
+    assert "Sunny" in http.requests[1].content.decode()
+
+
+def call_stream(api: str) -> bytes:
+    """Give a stream that calls the weather tool, in any protocol."""
+    arguments = '{"city": "Rome"}'
+    if api == ANTHROPIC:
+        block = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {}}
+        return sse(
+            {"type": "content_block_start", "index": 0, "content_block": block},
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "input_json_delta", "partial_json": arguments},
+            },
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 1}},
+            {"type": "message_stop"},
+        )
+    if api == RESPONSES:
+        item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "weather", "arguments": arguments}
+        return sse(
+            {"type": "response.output_item.done", "output_index": 0, "item": item},
+            {"type": "response.completed", "response": {"status": "completed", "output": [item]}},
+        )
+    call = {"index": 0, "id": "call_1", "function": {"name": "weather", "arguments": arguments}}
+    return sse({"id": "c", "choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]})
 
 
 def test_connections_are_kept_inside_the_client_context() -> None:
