@@ -30,6 +30,7 @@ from pi_loop.types import Clock, GetApiKey, Model, StreamFn, StreamOptions, Tool
 from pi_sessions.branch_summary import BranchPlan, BranchSummary, branch_summary_steps
 from pi_sessions.compaction import CompactionPlan, CompactionResult, compaction_steps
 from pi_sessions.compaction_offline import offline_branch_summary, offline_compaction
+from pi_sessions.compaction_range import RangePlan, RangeResult, offline_range, range_steps
 from pi_sessions.messages import ThinkingLevel
 
 if TYPE_CHECKING:
@@ -155,6 +156,16 @@ class RunnerHost:
         if offline:
             return offline_branch_summary(plan, focus=focus)
         return await drive(branch_summary_steps(plan, focus=focus), self._summarizer(model))
+
+    async def sum_up_range(self, plan: RangePlan, *, focus: str | None, offline: bool) -> RangeResult:
+        """Make a summary of a range of the context; nothing is stored.
+
+        Raises:
+            SummaryError, NoGainError: it must not be stored.
+        """
+        if offline:
+            return offline_range(plan, focus=focus)
+        return await drive(range_steps(plan, focus=focus), self._summarizer(None))
 
     def _summarizer(self, model: Model | None) -> ModelSummarizer:
         stop = self.stop or AbortController()

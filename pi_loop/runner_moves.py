@@ -6,8 +6,16 @@ Source: Pi 1.6.0, tree navigation with a summary; merging is ours.
 from collections.abc import Sequence
 
 from pi_loop.runner_host import RunnerHost
-from pi_loop.runner_types import Moved
-from pi_sessions.branch_summary import branch_budget, collect_for_branch_summary, prepare_branch_entries
+from pi_loop.runner_types import Moved, RangeDone
+from pi_sessions.branch_summary import (
+    PREAMBLE,
+    BranchSummary,
+    branch_budget,
+    collect_for_branch_summary,
+    prepare_branch_entries,
+)
+from pi_sessions.compaction import CutError
+from pi_sessions.compaction_range import plan_range
 from pi_sessions.errors import CannotError
 from pi_sessions.merging import merge_messages_entry, merge_summary_entry, plan_merge
 from pi_sessions.messages import JsonObject
@@ -123,6 +131,66 @@ class SessionMoves:
                 op=written.op,
                 entry_id=written.entries[-1].id,
             )
+
+    async def compact_range(
+        self,
+        first: str,
+        last: str | None = None,
+        *,
+        focus: str | None = None,
+        keep: Sequence[str] = (),
+        offline: bool = False,
+    ) -> RangeDone:
+        """Sum up a range in the middle of the context; what lies before and after it stays as it is.
+
+        Args:
+            first, last: Entries; without `last` up to the last user message.
+            keep: Entries of the range that stay.
+
+        Raises:
+            CutError: the range cannot be summed up.
+            NoGainError, SummaryError: it must not be stored; nothing has changed.
+            LeafMovedError, PhaseBusyError: as `compact`.
+        """
+        host, store = self._host, self._host.store
+        with host.busy("compaction"):
+            leaf = await host.in_store(store.leaf, host.session_id, host.branch)
+            path = await host.in_store(store.path, host.session_id, leaf)
+            plan = plan_range(path, first, last, keep=keep)
+            result = await host.sum_up_range(plan, focus=focus, offline=offline)
+            written = await host.in_store(
+                store.write_checkpoint,
+                host.session_id,
+                result.entries,
+                planned_at=leaf,
+                command="compact",
+                summary=f"sum up {len(plan.goes)} messages from {first} on",
+                branch=host.branch,
+            )
+            return RangeDone(op=written.op, plan=plan, result=result)
+
+    async def summarize(
+        self, first: str | None, last: str, *, focus: str | None = None, offline: bool = False
+    ) -> BranchSummary | None:
+        """Sum up the entries from one to another on its path, without changing anything; None: no message there.
+
+        Args:
+            first: None for the first entry of the path.
+
+        Raises:
+            CutError: `first` is not on the path to `last`.
+            SummaryError, PhaseBusyError: as `rewind`.
+        """
+        host = self._host
+        with host.busy("branch_summary"):
+            path = await host.in_store(host.store.path, host.session_id, last)
+            ids = [entry.id for entry in path]
+            if first is not None and first not in ids:
+                raise CutError(f"Entry {first} is not on the path to {last}", hint="name the older entry first")
+            entries = path if first is None else path[ids.index(first) :]
+            budget = branch_budget(host.model.context_window, host.settings.branch_summary())
+            made = await host.sum_up_branch(prepare_branch_entries(entries, budget), focus=focus, offline=offline)
+            return None if made is None else made.replace(summary=made.summary.removeprefix(PREAMBLE))
 
     async def _summary_of_left(
         self, old: str | None, new: str | None, focus: str | None, offline: bool

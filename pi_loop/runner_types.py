@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 from pi_loop.events import Event, LoopEvent
 from pi_loop.types import Model
 from pi_sessions.compaction import CompactionResult
+from pi_sessions.compaction_range import RangePlan, RangeResult
 from pi_sessions.errors import CannotError
 from pi_sessions.messages import AssistantMessage, DeferredHandle, JsonObject, Number, UserMessage
 from pi_sessions.tokens import BranchSummarySettings, CompactionSettings, branch_summary_settings, compaction_settings
@@ -274,6 +275,15 @@ class CompactionDone:
     entry_id: str
     op: int
     result: CompactionResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeDone:
+    """A range of the context that was summed up."""
+
+    op: int
+    plan: RangePlan
+    result: RangeResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

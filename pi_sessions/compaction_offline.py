@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pi_sessions.branch_summary import BranchPlan
     from pi_sessions.compaction import CompactionPlan, CompactionResult
 
-_SHARE = 3
-_LEAST_TOKENS = 60
+SHARE = 3
+LEAST_TOKENS = 60
 
 
 def offline_compaction(
@@ -37,7 +37,7 @@ def offline_compaction(
     messages = [one.message for one in plan.summarized()]
     replaced = sum(estimate_tokens(message) for message in messages)
     replaced += utf16_length(plan.previous_summary or "") // UNITS_PER_TOKEN
-    most = min(DEFAULT_MAX_TOKENS, max(_LEAST_TOKENS, replaced // _SHARE))
+    most = min(DEFAULT_MAX_TOKENS, max(LEAST_TOKENS, replaced // SHARE))
     text = offline_summary(messages, previous=plan.previous_summary, focus=focus, max_tokens=most)
     return finish_compaction(plan, text, keep=keep)
 
