@@ -215,7 +215,9 @@ async def run_checks(checks: list[tuple[str, Check]]) -> int:
 def main(arguments: list[str]) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.live", description=__doc__.partition("\n")[0])
-    parser.add_argument("--servers", type=Path, default=Path(".venv/live-servers"), help="where the servers are installed")
+    parser.add_argument(
+        "--servers", type=Path, default=Path(".venv/live-servers"), help="where the servers are installed"
+    )
     options = parser.parse_args(arguments)
     python = install(options.servers.resolve())
     failed = 0
