@@ -1,0 +1,81 @@
+"""Which tool calls need a person's word, and what becomes of those that do not get it.
+
+Invariant: a call that changes something is executed only if the policy or a person approved it; every decision is in
+the transcript: a refusal as the call's error result, an approval in the details of its result.
+
+Source: ours; the hooks are Pi 1.6.0's.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import anyio
+
+from pi_loop.abort import AbortSignal
+from pi_loop.events import ToolResult
+from pi_loop.tools.coding import CHANGING
+from pi_loop.types import AfterToolCall, BeforeToolCall, BlockDecision
+from pi_sessions.messages import JsonObject
+
+Decision = Literal["once", "always", "no"]
+Ask = Callable[[str, JsonObject], Awaitable[Decision]]
+UNATTENDED = (
+    "The call was not executed: {tool} changes things and nobody is here to approve it. Go on without it, or say what "
+    "the person should do."
+)
+REFUSED = "The call was not executed: the person refused it. Ask them before you try it again."
+
+
+@dataclass(slots=True)
+class Approval:
+    """Decides on calls; its two methods are the hooks of a run.
+
+    Args:
+        free: Tools whose calls need nobody's word beyond those that change nothing; `all` for all.
+        ask: Asks the person; None when nobody can be asked.
+    """
+
+    free: frozenset[str] = frozenset()
+    ask: Ask | None = None
+    _by: dict[str, str] = field(default_factory=dict)
+    _one_question: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def before(self, call: BeforeToolCall, signal: AbortSignal | None) -> BlockDecision | None:
+        """Let a call through, or block it with the reason."""
+        name = call.tool_call.name
+        if name not in CHANGING:
+            return None
+        if self._is_free(name):
+            self._by[call.tool_call.id] = "settings"
+            return None
+        if self.ask is None:
+            return BlockDecision(block=True, reason=UNATTENDED.format(tool=name))
+        decision: Decision = "no"
+        async with self._one_question:
+            if self._is_free(name):
+                # An answer to an earlier question of the same batch settled this one.
+                self._by[call.tool_call.id] = "person, always"
+                return None
+            if signal is None:
+                decision = await self.ask(name, call.args)
+            else:
+                with signal.cancels():
+                    decision = await self.ask(name, call.args)
+        if decision == "no":
+            return BlockDecision(block=True, reason=REFUSED)
+        if decision == "always":
+            self.free = self.free | {name}
+        self._by[call.tool_call.id] = "person" if decision == "once" else "person, always"
+        return None
+
+    def after(self, call: AfterToolCall, signal: AbortSignal | None) -> ToolResult | None:
+        """Put who approved a call into the details of its result."""
+        by = self._by.pop(call.tool_call.id, None)
+        if by is None:
+            return None
+        details = call.result.details if isinstance(call.result.details, dict) else {}
+        return ToolResult(details={**details, "approvedBy": by})
+
+    def _is_free(self, name: str) -> bool:
+        return "all" in self.free or name in self.free
