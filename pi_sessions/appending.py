@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Settings = tuple[str | None, str | None, str | None]
 
 FIRST_MESSAGE_CHARS = 200
+_IDS_AT_ONCE = 500
 _INSERT = (
     "insert into entries(key, id, kind, ts, seq, base, state, messages, payload, extra, blobs)"
     " values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -129,6 +130,8 @@ class Appending(StoreBase):
             if not isinstance(expect, Unset) and expect != written.point(leaf).id:
                 raise _leaf_moved(session_id, name, expect, written.point(leaf).id)
             under = leaf if isinstance(parent, Unset) else self._parent_key(sid, parent)
+            if len(drafts) > 1:
+                written.reserve_ids(sum(not draft.id for draft in drafts))
             stored = [written.add(draft, under) for draft in drafts[:1]]
             for draft in drafts[1:]:
                 stored.append(written.add(draft, stored[-1].key))
@@ -245,6 +248,7 @@ class EntryWriter:
         self._ends: dict[int, int | None] = {}
         self._depths: dict[int, int] = {}
         self._new_ids: set[str] = set()
+        self._spare_ids: list[str] = []
         self._entry_rows: list[tuple[object, ...]] = []
         self._segment_rows: list[tuple[int, int, int | None, int]] = []
         self._next_segment = 0
@@ -278,7 +282,7 @@ class EntryWriter:
             InvalidEntryError: the session already has an entry with this id.
         """
         parent = self.point(under)
-        entry_id = draft.id or self.store._free_entry_id()
+        entry_id = draft.id or self._free_id()
         if draft.id and not checked:
             self._check_id(draft.id)
         self._new_ids.add(entry_id)
@@ -304,6 +308,23 @@ class EntryWriter:
             self.execute("insert into compactions(key, keep) values(?, ?)", (key, self._kept(stored, under)))
         self.note(stored)
         return stored
+
+    def reserve_ids(self, count: int) -> None:
+        """Find new ids for so many entries in a few statements instead of one each."""
+        found: dict[str, None] = {}
+        while len(found) < count:
+            wanted = [self.store._new_id() for _ in range(min(count - len(found), _IDS_AT_ONCE))]
+            marks = ", ".join("?" * len(wanted))
+            taken = {row[0] for row in self.execute(f"select id from entries where id in ({marks})", wanted)}
+            found |= dict.fromkeys(entry_id for entry_id in wanted if entry_id not in taken)
+        self._spare_ids = [*found][::-1]
+
+    def _free_id(self) -> str:
+        """Return an id that no entry of the store has, and none that is being written."""
+        while True:
+            entry_id = self._spare_ids.pop() if self._spare_ids else self.store._free_entry_id()
+            if entry_id not in self._new_ids:
+                return entry_id
 
     def _check_id(self, entry_id: str) -> None:
         if entry_id in self._new_ids or self.store.forest.find(self.sid, entry_id) is not None:

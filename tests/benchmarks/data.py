@@ -120,12 +120,14 @@ def bare(folder: str, name: str, *, full: bool = False) -> sqlite3.Connection:
 def write_session_file(path: str, number: int) -> int:
     """Write a Pi session file of so many messages in one chain and return its size in bytes."""
     time = "2026-03-02T09:00:00.000Z"
+    # Random, as Pi's are: ids in order would fill the pages of their index better than real ones do.
+    ids = random.Random(2).sample(range(1 << 32), number)
     with open(path, "w", encoding="utf-8") as file:
         header = {"type": "session", "version": 3, "id": f"bench-{number}", "timestamp": time, "cwd": "/proj"}
         file.write(json.dumps(header) + "\n")
         parent = None
-        for index, message in enumerate(messages(number)):
-            entry_id = f"{index:08x}"
+        for entry_number, message in zip(ids, messages(number), strict=True):
+            entry_id = f"{entry_number:08x}"
             line = {"type": "message", "id": entry_id, "parentId": parent, "timestamp": time, "message": message}
             file.write(json.dumps(line, separators=(",", ":")) + "\n")
             parent = entry_id
