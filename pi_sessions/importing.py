@@ -241,6 +241,7 @@ class Merge:
         self.shared = 0
         self._shared_keys: set[int] = set()
         self._own = {} if fresh else {entry.id: entry.key for entry in store.forest.in_append_order(sid)}
+        # Label entries of the source: key -> the nearest entry above that is no label.
         self._labels: dict[int, int | None] = {}
 
     def key_of(self, entry_id: str | None) -> int | None:
@@ -262,19 +263,22 @@ class Merge:
                 self.added += 1
                 key = self._add(entry, parent, start + number)
             self.keys[entry.id] = key
+            if entry.type == "label":
+                self._labels[key] = self._unlabelled(parent)
         self.writer.finish()
         self._see_shared()
 
     def _find_shared(self, entry: StoredEntry, parent: int | None) -> int | None:
         """Return the stored entry that agrees in id, content and parent; below a new entry there can be none."""
-        if parent is not None and parent not in self._shared_keys:
+        above = parent if parent is None else self._labels.get(parent, parent)
+        if above is not None and above not in self._shared_keys:
             return None
         own = self._own.get(entry.id)
         candidates = self.store.forest.keys_of_id(entry.id)
         if own is not None and own in candidates:
             candidates.sort(key=lambda key: key != own)
         for key in candidates:
-            agrees = self._unlabelled(self.store.forest.parent(key)) == self._unlabelled(parent)
+            agrees = self._unlabelled(self.store.forest.parent(key)) == above
             if agrees and same_content(self.store.forest.entry(key), entry):
                 return key
         return None
@@ -283,6 +287,8 @@ class Merge:
         """Return the entry itself, or its nearest ancestor that is no label."""
         forest = self.store.forest
         while key is not None:
+            if key in self._labels:
+                return self._labels[key]
             row = self.store.connection.execute("select kind from entries where key = ?", (key,)).fetchone()
             if row is None or row[0] != "label":
                 break
