@@ -5,6 +5,7 @@ from __future__ import annotations
 from pi_session_cli.answers import Answer, Done
 from pi_session_cli.declare import ENTRY_HELP, SESSION_OPTION, Argument, Command, Option
 from pi_session_cli.invocation import argument
+from pi_session_cli.summarizing import SUMMARY_OPTIONS, check_options
 from pi_sessions.errors import UsageError
 
 TYPE_CHECKING = False
@@ -17,27 +18,50 @@ COMMAND = Command(
     help="Move the leaf to another entry",
     details=(
         "Nothing is deleted: the entries you leave stay in the tree. On a user message the leaf goes above it and its "
-        "text is printed, to be changed and said again; --exact stays on it."
+        "text is printed, to be changed and said again; --exact stays on it. --summarize writes down, where the leaf "
+        "goes, what came of the entries you leave."
     ),
-    examples=("pi-session rewind @-2", "pi-session rewind checkpoint-1", "pi-session rewind --start"),
-    json="One object: sessionId, branch, oldLeaf, newLeaf, op, timestamp, editorText.",
+    examples=(
+        "pi-session rewind @-2",
+        "pi-session rewind checkpoint-1",
+        "pi-session rewind --start",
+        "pi-session rewind @-1 --summarize --offline",
+    ),
+    json="One object: sessionId, branch, oldLeaf, newLeaf, op, timestamp, editorText; with --summarize also summaryId.",
     arguments=(Argument("target", "ENTRY", ENTRY_HELP, required=False),),
     options=(
         SESSION_OPTION,
         Option("exact", ("--exact",), "Stay on the entry even if it is a user message"),
         Option("start", ("--start",), "Go before the first entry"),
+        Option("summarize", ("--summarize",), "Write a summary of what is left behind at the new place"),
+        *SUMMARY_OPTIONS,
     ),
     writes=True,
 )
 
 
-def run(ctx: Invocation, target: str | None, *, session: str | None, exact: bool, start: bool) -> Answer:
+def run(
+    ctx: Invocation,
+    target: str | None,
+    *,
+    session: str | None,
+    exact: bool,
+    start: bool,
+    summarize: bool,
+    focus: str | None,
+    offline: bool,
+    model: str | None,
+    script: str | None,
+) -> Answer:
     """Move the leaf."""
     from pi_session_cli.render.wire import iso
     from pi_sessions.navigate import plan_rewind
 
     if (target is None) != start:
         raise UsageError("Give either ENTRY or --start", hint="pi-session tree shows the entries")
+    check_options(offline=offline, model=model, script=script, focus=focus, command="rewind", summarize=summarize)
+    if summarize:
+        return rewind_with_summary(ctx, target, session, exact, focus, offline, model, script)
     with ctx.change_store() as store:
         if target is None:
             here, chosen = ctx.session(store, session), None
@@ -74,3 +98,28 @@ def run(ctx: Invocation, target: str | None, *, session: str | None, exact: bool
         ),
         (f"pi-session tree{argument(here, session)}", f"pi-session undo{argument(here, session)}"),
     )
+
+
+def rewind_with_summary(
+    ctx: Invocation,
+    target: str | None,
+    session: str | None,
+    exact: bool,
+    focus: str | None,
+    offline: bool,
+    model: str | None,
+    script: str | None,
+) -> Answer:
+    """Move the leaf and write a summary of what is left behind there, both or neither."""
+    from pi_loop.runner import SessionRunner
+    from pi_loop.runner_types import Moved
+    from pi_session_cli.summarizing import moved_with_summary, run_with_model
+
+    with ctx.change_store() as store:
+        here, chosen = (ctx.session(store, session), None) if target is None else ctx.entry(store, target, session)
+
+        async def work(runner: SessionRunner) -> Moved:
+            return await runner.rewind(chosen, exact=exact, summarize=True, focus=focus, offline=offline)
+
+        moved = run_with_model(ctx, store, here, work, offline=offline, model=model, script=script)
+    return moved_with_summary(here, moved, argument(here, session))
