@@ -163,8 +163,8 @@ def test_expecting_the_leaf_makes_one_chain_of_all_writers(tmp_path: Path) -> No
         assert store.verify() == []
 
 
-def test_every_kind_of_operation_at_once(tmp_path: Path) -> None:
-    """Four processes do whatever they like in one store; each sees its own work done, the store stays sound."""
+def everything_at_once(tmp_path: Path, seeds: list[int]) -> None:
+    """Let processes do whatever they like in one store; each sees its own work done, the store stays sound."""
     path = seeded(tmp_path, 2)
 
     def work(seed: int) -> Race:
@@ -189,11 +189,21 @@ def test_every_kind_of_operation_at_once(tmp_path: Path) -> None:
 
         return operate
 
-    reported = [entry_id for [ids] in run_together([work(seed) for seed in (7, 8, 9, 10)]) for entry_id in ids]
+    reported = [entry_id for [ids] in run_together([work(seed) for seed in seeds]) for entry_id in ids]
     with SessionStore.open(path) as store:
         there = {entry.id for session in store.sessions(limit=None) for entry in store.entries(session.id)}
         assert there >= set(reported)
         assert store.verify() == []
+
+
+def test_every_kind_of_operation_at_once(tmp_path: Path) -> None:
+    everything_at_once(tmp_path, [7, 8, 9, 10])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(100, 500, 4))
+def test_every_kind_of_operation_at_once_in_a_hundred_stores(tmp_path: Path, first: int) -> None:
+    everything_at_once(tmp_path, [first, first + 1, first + 2, first + 3])
 
 
 def test_a_killed_process_leaves_no_lock_behind(tmp_path: Path) -> None:
