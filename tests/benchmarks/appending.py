@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import json
 import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from itertools import cycle
 from tempfile import TemporaryDirectory
 
@@ -18,6 +21,9 @@ def main() -> None:
         show("append, one commit each")
         _single(folder, full=False)
         _single(folder, full=True)
+        if find_spec("agents") is not None:
+            show("append at level FULL against openai-agents' SQLiteSession, both with their defaults else")
+            _peer(folder)
         show("append, 1000 in one transaction")
         _batch(folder)
 
@@ -49,6 +55,27 @@ def _single(folder: str, *, full: bool) -> None:
         show_ratio("FULL: append_message against a JSON line + fdatasync", found["append"], found["jsonl"], "1.5 x")
     store.close()
     limit.close()
+
+
+def _peer(folder: str) -> None:
+    """Compare with the closest peer, where it is installed: one message a call, each in its own commit."""
+    session = importlib.import_module("agents").SQLiteSession("bench", os.path.join(folder, "peer.db"))
+    store = SessionStore.open(os.path.join(folder, "store-peer.db"), durable=True)
+    session_id = store.create_session().id
+    ours, theirs = cycle(messages(400)), cycle(messages(400))
+    loop = asyncio.new_event_loop()
+    found = medians(
+        {
+            "ours": lambda: store.append_message(session_id, next(ours)),
+            "theirs": lambda: loop.run_until_complete(session.add_items([next(theirs)])),
+        },
+        rounds=300,
+    )
+    show_time("FULL: append_message", found["ours"])
+    show_ratio("FULL: SQLiteSession.add_items", found["theirs"], found["ours"], "slower")
+    session.close()
+    loop.close()
+    store.close()
 
 
 def _line_writer(folder: str, conversation: list[Message]) -> Callable[[], None]:
