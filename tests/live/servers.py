@@ -88,6 +88,7 @@ def llama(python: Path) -> Iterator[str]:
 def llmock(python: Path) -> Iterator[str]:
     """Serve LLMock; gives its address."""
     port = _free_port()
-    command = [str(python.with_name("llmock")), "serve", "-p", str(port)]
+    # With a pause between chunks the server can tell whether a client stops reading a broken stream.
+    command = [str(python.with_name("llmock")), "serve", "-p", str(port), "--stream-chunk-delay-ms", "30"]
     with _serving(command, f"http://127.0.0.1:{port}/_llmock/requests"):
         yield f"http://127.0.0.1:{port}"
