@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench soak interop clean
+.PHONY: demo test check bench soak interop live-servers clean
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("pi-session needs Python 3.11 or newer; try: make PYTHON=python3.12 " if sys.version_info < (3, 11) else 0)'
@@ -32,6 +32,9 @@ soak: $(READY)
 
 interop: $(READY)
 	$(BIN)/python -m pytest -q tests/interop/test_pi.py
+
+live-servers: $(READY)
+	$(BIN)/python -m tests.live
 
 clean:
 	rm -rf $(VENV) build dist

@@ -1,16 +1,21 @@
-"""What every part of the store shares: the connection, the forest, the clock and the sources of ids."""
+"""What every part of the store shares: the file, the connection, the forest, the clock and the sources of ids.
+
+Each part is a class of its own that builds on the one before (reading, appending, branching, operation_log, ...,
+`SessionStore` last), and each can be opened, so that a command loads no more of the store than it needs.
+"""
 
 from __future__ import annotations
 
 import re
 
-from pi_sessions.connection import Connection, WriteTransaction
+from pi_sessions.connection import Connection, WriteTransaction, connect
 from pi_sessions.errors import InvalidReferenceError, SessionNotFoundError
 from pi_sessions.forest import Forest
+from pi_sessions.ids import new_entry_id, new_session_id, system_clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Final
+    from typing import Final, Self
 
     from pi_sessions.ids import Clock, NewId
 
@@ -43,6 +48,52 @@ class StoreBase:
         self.clock = clock
         self._new_id = new_id
         self._new_session_id = new_session_id
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        *,
+        create: bool = True,
+        read_only: bool = False,
+        durable: bool = False,
+        busy_timeout_s: float = 30.0,
+        clock: Clock = system_clock,
+        new_id: NewId = new_entry_id,
+        new_session_id: NewId = new_session_id,
+    ) -> Self:
+        """Open a store file, making it when it is missing.
+
+        Args:
+            path: The file; made with mode 0600 in a folder made with mode 0700.
+            create: Whether a missing file may be made.
+            read_only: Never write; a missing file is then an error.
+            durable: Commits survive a power cut (synchronous=FULL), not only a crash of the process.
+            busy_timeout_s: How long to wait for another process's write, seconds.
+            clock: Gives Unix milliseconds.
+            new_id, new_session_id: Give candidate ids.
+
+        Raises:
+            StoreNotFoundError: no such file, and none may be made.
+            StoreTooNewError: a newer pi-session wrote it.
+            StoreError: it cannot be opened, or is no store.
+        """
+        connection = connect(path, create=create, read_only=read_only, durable=durable, busy_timeout_s=busy_timeout_s)
+        return cls(connection, path, clock=clock, new_id=new_id, new_session_id=new_session_id)
+
+    def close(self) -> None:
+        """Close the file; everything acknowledged is in it."""
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def transaction(self) -> WriteTransaction:
+        """Return a `with` block in which several calls become one transaction: all of them or none."""
+        return WriteTransaction(self.connection)
 
     def _write(self) -> WriteTransaction:
         return WriteTransaction(self.connection)

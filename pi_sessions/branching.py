@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pi_sessions.stored import JsonObject, StoredEntry
+    from pi_sessions.writer import Writer
 
 MAIN = "main"
 _FORKED = (
@@ -306,6 +307,19 @@ class Branching(Appending, Reading):
             raise no_session(session_id)
         sid, branch, leaf, leaf_id = row
         return sid, branch, leaf, leaf_id
+
+    def writer(self, session_id: str, branch: str | None = None) -> Writer:
+        """Return a writer that keeps to its own branch when it loses a race (`pi_sessions.writer`)."""
+        from pi_sessions.writer import Writer
+
+        return Writer(self, session_id, branch)
+
+    def create_own_branch(self, session_id: str, beside: str, at: str | None) -> str:
+        """Make a branch named after another (`main-2`) at an entry and return its name; recorded as one operation."""
+        with self._write():
+            name = self._free_branch(self._sid(session_id), beside)
+            self.create_branch(session_id, name, at=at)
+            return name
 
     def _new_session(
         self,

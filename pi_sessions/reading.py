@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pi_sessions.context import Context
+    from pi_sessions.results import Problem
     from pi_sessions.stored import StoredEntry
 
 _SESSION_COLUMNS = """
@@ -224,6 +225,12 @@ class Reading(StoreBase):
         provider, model, thinking = self._settings_at(leaf)
         named = None if provider is None and model is None else Model(provider or "", model or "")
         return build_context(active, named, thinking or "off")
+
+    def verify(self, session_id: str | None = None) -> list[Problem]:
+        """Check the invariants of the store, or of what one session sees; an empty list means sound."""
+        from pi_sessions.verify import verify
+
+        return verify(self, None if session_id is None else self._sid(session_id))
 
     def _active_ranges(self, leaf: int | None) -> list[tuple[int, int]]:
         if leaf is None:

@@ -9,14 +9,14 @@ from pi_sessions.errors import AmbiguousReferenceError, EntryNotFoundError, Inva
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pi_sessions.reading import Reading
     from pi_sessions.results import Session
-    from pi_sessions.store import SessionStore
 
 SHORTEST_PREFIX = 4
 
 
 def resolve_session(
-    store: SessionStore, ref: str | None, *, env_id: str | None = None, place: str | None = None, removed: bool = False
+    store: Reading, ref: str | None, *, env_id: str | None = None, place: str | None = None, removed: bool = False
 ) -> Session:
     """Return the session a command is about.
 
@@ -52,7 +52,7 @@ def resolve_session(
     )
 
 
-def _named_session(store: SessionStore, ref: str, removed: bool) -> Session:
+def _named_session(store: Reading, ref: str, removed: bool) -> Session:
     if not ref.strip():
         raise InvalidReferenceError("The name of the session is empty", hint="list sessions with: pi-session ls")
     try:
@@ -91,7 +91,7 @@ def split_reference(text: str) -> tuple[str | None, str]:
     return (session, entry) if colon else (None, text)
 
 
-def resolve_entry(store: SessionStore, session_id: str, ref: str) -> str | None:
+def resolve_entry(store: Reading, session_id: str, ref: str) -> str | None:
     """Return the id of the entry a person means; None for `@` before the first entry.
 
     Args:
@@ -130,7 +130,7 @@ def resolve_entry(store: SessionStore, session_id: str, ref: str) -> str | None:
     )
 
 
-def _relative(store: SessionStore, session_id: str, ref: str) -> str | None:
+def _relative(store: Reading, session_id: str, ref: str) -> str | None:
     leaf = store.leaf(session_id)
     if ref == "@":
         return leaf

@@ -6,7 +6,7 @@ from pi_sessions.errors import LeafMovedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pi_sessions.store import SessionStore
+    from pi_sessions.branching import Branching
     from pi_sessions.stored import JsonObject, StoredEntry
 
 
@@ -24,7 +24,7 @@ class Writer:
         diverged: Whether it went on on a branch of its own. The session's current branch stays where it was.
     """
 
-    def __init__(self, store: SessionStore, session_id: str, branch: str | None = None) -> None:
+    def __init__(self, store: Branching, session_id: str, branch: str | None = None) -> None:
         self._store = store
         self.session_id = session_id
         self.branch = branch if branch is not None else store.session(session_id).branch

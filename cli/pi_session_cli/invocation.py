@@ -12,12 +12,17 @@ from pi_sessions.errors import UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import TextIO
+    from typing import TextIO, TypeVar
 
     from pi_session_cli.render.screen import Screen
+    from pi_sessions.base import StoreBase
     from pi_sessions.ids import Clock, NewId
+    from pi_sessions.operation_log import OperationLog
+    from pi_sessions.reading import Reading
     from pi_sessions.results import Session
     from pi_sessions.store import SessionStore
+
+    Part = TypeVar("Part", bound=StoreBase)
 
 SESSION_VARIABLE = "PI_SESSION_ID"
 
@@ -71,30 +76,42 @@ class Invocation:
             path = os.path.expanduser(path)
         return path
 
-    def read_store(self) -> SessionStore:
+    def read_store(self) -> Reading:
         """Open the store without ever writing to it or making it."""
-        return self._open(create=False, read_only=True)
+        from pi_sessions.reading import Reading
 
-    def change_store(self, *, create: bool = False) -> SessionStore:
-        """Open the store for writing; only `new` and `import` may make it."""
-        return self._open(create=create, read_only=False)
+        return self.read_part(Reading)
 
-    def _open(self, *, create: bool, read_only: bool) -> SessionStore:
+    def read_part(self, part: type[Part]) -> Part:
+        """Open more of the store than `Reading`, without ever writing to it or making it."""
+        return self._open(part, create=False, read_only=True)
+
+    def move_store(self, *, create: bool = False) -> OperationLog:
+        """Open the store to move pointers, change facts and append; no more of it is loaded."""
+        from pi_sessions.operation_log import OperationLog
+
+        return self._open(OperationLog, create=create, read_only=False)
+
+    def change_store(self, *, create: bool = False, durable: bool = False) -> SessionStore:
+        """Open the whole store for writing; only `new`, `import` and `run` may make it, runs are always durable."""
         from pi_sessions.store import SessionStore
 
+        return self._open(SessionStore, create=create, read_only=False, durable=durable)
+
+    def _open(self, part: type[Part], *, create: bool, read_only: bool, durable: bool = False) -> Part:
         timeout = self.settings.get("busy_timeout_s").value
-        return SessionStore.open(
+        return part.open(
             self.store_path,
             create=create,
             read_only=read_only,
-            durable=bool(self.settings.get("durable").value),
+            durable=durable or bool(self.settings.get("durable").value),
             busy_timeout_s=float(timeout or 0),
             clock=self.clock,
             new_id=self.new_id,
             new_session_id=self.new_session_id,
         )
 
-    def session(self, store: SessionStore, reference: str | None, *, removed: bool = False) -> Session:
+    def session(self, store: Reading, reference: str | None, *, removed: bool = False) -> Session:
         """Return the session a person means.
 
         Args:
@@ -110,7 +127,7 @@ class Invocation:
         known = self.environ.get(SESSION_VARIABLE) or None
         return resolve_session(store, reference, env_id=known, place=self.place, removed=removed)
 
-    def entry(self, store: SessionStore, reference: str, session: str | None) -> tuple[Session, str | None]:
+    def entry(self, store: Reading, reference: str, session: str | None) -> tuple[Session, str | None]:
         """Return the session and the entry a person means; None is the place before the first entry.
 
         Args:

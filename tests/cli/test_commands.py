@@ -452,15 +452,15 @@ def test_settings_come_from_flag_then_environment_then_file(talk: Terminal) -> N
 
 @pytest.mark.parametrize("flag", [[], ["--durable"]])
 def test_durable_waits_for_the_disk(flag: list[str], talk: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pi_sessions.store import SessionStore
+    from pi_sessions import base
 
     seen = []
-    real = SessionStore.open
+    real = base.connect
 
-    def watching(path: str, **more: object) -> SessionStore:
+    def watching(path: str, **more: object) -> object:
         seen.append(more["durable"])
         return real(path, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(SessionStore, "open", watching)
+    monkeypatch.setattr(base, "connect", watching)
     talk.ok("label", "@", "x", *flag)
     assert seen == [bool(flag)]

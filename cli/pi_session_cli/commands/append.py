@@ -66,7 +66,7 @@ def run(
         raise UsageError("Give either TEXT or --json-lines", hint='pi-session append "a message"')
     entries = read_entries(ctx, json_lines) if json_lines is not None else None
     spoken = [read_text(ctx) if text == "-" else text for text in texts]
-    with ctx.change_store() as store:
+    with ctx.move_store() as store:
         here = ctx.session(store, session)
         if entries is None:
             named = model or here.model or "unknown/unknown"

@@ -57,7 +57,7 @@ def run(
         if asked or making:
             raise UsageError("Name the branch", hint="pi-session branch NAME, or pi-session branch to list them")
         return listing(ctx, session)
-    with ctx.change_store() as store:
+    with ctx.move_store() as store:
         here = ctx.session(store, session)
         if rename is not None:
             branch = store.rename_branch(here.id, name, rename)

@@ -73,9 +73,11 @@ def run(
     script: str | None,
 ) -> Answer:
     """Compact, or show what compacting would do."""
+    from pi_sessions.store import SessionStore
+
     check_options(offline=offline, model=model, script=script, command="compact")
     ways = Ways(offline, model, script)
-    with ctx.read_store() if dry_run else ctx.change_store() as store:
+    with ctx.read_part(SessionStore) if dry_run else ctx.change_store() as store:
         here = ctx.session(store, session)
         kept = tuple(entry_id(ctx, store, here, word) for word in (keep or "").split(",") if word.strip())
         begin = None if first is None else entry_id(ctx, store, here, first)

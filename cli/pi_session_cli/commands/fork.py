@@ -9,8 +9,8 @@ from pi_sessions.errors import InvalidForkTargetError, UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pi_session_cli.invocation import Invocation
+    from pi_sessions.reading import Reading
     from pi_sessions.results import Session
-    from pi_sessions.store import SessionStore
 
 NEARBY = 5
 
@@ -54,7 +54,7 @@ def run(
 
     if at is not None and before is not None:
         raise UsageError("Give either --at or --before", hint="--at keeps the entry, --before ends above it")
-    with ctx.change_store() as store:
+    with ctx.move_store() as store:
         text = None
         if at is not None:
             here, leaf = ctx.entry(store, at, session)
@@ -73,7 +73,7 @@ def run(
     )
 
 
-def above(ctx: Invocation, store: SessionStore, reference: str, session: str | None) -> tuple[Session, str | None, str]:
+def above(ctx: Invocation, store: Reading, reference: str, session: str | None) -> tuple[Session, str | None, str]:
     """Return the session, the entry above a user message, and the message's text.
 
     Raises:

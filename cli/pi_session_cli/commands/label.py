@@ -35,7 +35,7 @@ def run(ctx: Invocation, target: str | None, text: str | None, *, session: str |
         return listing(ctx, session)
     if (text is None) != clear or (text is not None and not text.strip()):
         raise UsageError("Give either TEXT or --clear", hint="pi-session label @ checkpoint-1")
-    with ctx.change_store() as store:
+    with ctx.move_store() as store:
         here, entry = ctx.entry(store, target, session)
         if entry is None:
             raise UsageError("There is no entry to label yet", hint="append a message first: pi-session append TEXT")

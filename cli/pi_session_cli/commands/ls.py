@@ -9,8 +9,8 @@ from pi_sessions.errors import StoreNotFoundError, UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pi_session_cli.invocation import Invocation
+    from pi_sessions.reading import Reading
     from pi_sessions.results import Session
-    from pi_sessions.store import SessionStore
 
 PREFIX_LENGTHS = (8, 13, 18, 23, 28, 32)
 AGES = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -99,7 +99,7 @@ def run(
     return Answer("ls", listing, said, after)
 
 
-def short_id(store: SessionStore, session_id: str) -> str:
+def short_id(store: Reading, session_id: str) -> str:
     """Return the beginning of an id that no other session shares."""
     for length in PREFIX_LENGTHS:
         if length >= len(session_id):
@@ -109,7 +109,7 @@ def short_id(store: SessionStore, session_id: str) -> str:
     return session_id
 
 
-def clocks_ahead(store: SessionStore, sessions: tuple[Session, ...]) -> dict[str, int]:
+def clocks_ahead(store: Reading, sessions: tuple[Session, ...]) -> dict[str, int]:
     """Return the times that sessions' last messages claim, where they are later than when they were stored."""
     ahead: dict[str, int] = {}
     for session in sessions:

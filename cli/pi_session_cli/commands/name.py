@@ -35,7 +35,7 @@ def run(ctx: Invocation, text: str | None, *, session: str | None, clear: bool) 
         )
     if (clear and text is not None) or (text is not None and not text.strip()):
         raise UsageError("Give either TEXT or --clear", hint='pi-session name "flaky test"')
-    with ctx.change_store() as store:
+    with ctx.move_store() as store:
         here = ctx.session(store, session)
         op = store.set_name(here.id, text)
         named = store.session(here.id).name

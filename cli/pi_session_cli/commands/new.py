@@ -34,7 +34,7 @@ def run(ctx: Invocation, name: str | None, *, cwd: str | None, id: str | None) -
     from pi_session_cli.render.wire import session_json
 
     folder = ctx.place if cwd is None else os.path.join(ctx.place, os.path.expanduser(cwd))
-    with ctx.change_store(create=True) as store:
+    with ctx.move_store(create=True) as store:
         session = store.create_session(
             cwd=os.path.normpath(folder) if folder else "", id=id, name=name, place=ctx.place
         )

@@ -10,7 +10,7 @@ from pi_sessions.errors import CannotError, UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pi_session_cli.invocation import Invocation
-    from pi_sessions.store import SessionStore
+    from pi_sessions.reading import Reading
     from pi_sessions.stored import JsonObject
 
 COMMAND = Command(
@@ -41,7 +41,7 @@ def run(ctx: Invocation, target: str, *, session: str | None, replace: str | Non
     """Append a context edit."""
     if replace is not None and restore:
         raise UsageError("Give either --replace or --restore", hint="pi-session omit --help")
-    with ctx.change_store() as store:
+    with ctx.move_store() as store:
         here, entry = ctx.entry(store, target, session)
         if entry is None:
             raise UsageError("There is no entry to leave out yet", hint="pi-session context shows what the model gets")
@@ -61,7 +61,7 @@ def run(ctx: Invocation, target: str, *, session: str | None, replace: str | Non
     return Answer("done", Done(told, (line,)), (), (f"pi-session context{again}", f"pi-session undo{again}"))
 
 
-def original(store: SessionStore, session_id: str, entry_id: str) -> JsonObject:
+def original(store: Reading, session_id: str, entry_id: str) -> JsonObject:
     """Return the replacement that gives a model the entry's own content again.
 
     Raises:

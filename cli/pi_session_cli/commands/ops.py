@@ -32,10 +32,11 @@ COMMAND = Command(
 def run(ctx: Invocation, op: str | None, *, session: str | None, all: bool, limit: int | None) -> Answer:
     """List or show."""
     from pi_session_cli.render.ops import Operations
+    from pi_sessions.operation_log import OperationLog
 
     if op is not None and not (op.isascii() and op.isdigit() and len(op) < 19):
         raise UsageError(f"An operation is named by its number, not {op!r}", hint="pi-session ops lists them")
-    with ctx.read_store() as store:
+    with ctx.read_part(OperationLog) as store:
         if op is not None:
             return Answer("ops", Operations((store.operation(int(op)),), one=True), (), (f"pi-session undo --op {op}",))
         here = None if all else ctx.session(store, session, removed=True)

@@ -25,7 +25,7 @@ COMMAND = Command(
 
 def run(ctx: Invocation, session: str | None, *, off: bool) -> Answer:
     """Set or clear the mark."""
-    with ctx.change_store() as store:
+    with ctx.move_store() as store:
         here = ctx.session(store, session)
         op = store.set_pinned(here.id, not off)
     told = {"sessionId": here.id, "pinned": not off, "op": op}

@@ -62,7 +62,7 @@ def run(
     check_options(offline=offline, model=model, script=script, focus=focus, command="rewind", summarize=summarize)
     if summarize:
         return rewind_with_summary(ctx, target, session, exact, focus, offline, model, script)
-    with ctx.change_store() as store:
+    with ctx.move_store() as store:
         if target is None:
             here, chosen = ctx.session(store, session), None
         else:

@@ -23,7 +23,7 @@ COMMAND = Command(
 
 def run(ctx: Invocation, session: str) -> Answer:
     """Mark the session as removed."""
-    with ctx.change_store() as store:
+    with ctx.move_store() as store:
         here = ctx.session(store, session)
         op = store.delete_session(here.id)
     line = f"Removed {here.id} (nothing is erased)"

@@ -10,8 +10,8 @@ from pi_sessions.errors import InvalidReferenceError, SessionNotFoundError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pi_session_cli.invocation import Invocation
+    from pi_sessions.reading import Reading
     from pi_sessions.results import Session
-    from pi_sessions.store import SessionStore
 
 COMMAND = Command(
     name="show",
@@ -58,7 +58,7 @@ def run(ctx: Invocation, what: str | None, *, session: str | None) -> Answer:
         return one_entry(store, here, entry_id)
 
 
-def summary(ctx: Invocation, store: SessionStore, here: Session) -> Answer:
+def summary(ctx: Invocation, store: Reading, here: Session) -> Answer:
     """Return a session in one screen."""
     import os
 
@@ -84,7 +84,7 @@ def summary(ctx: Invocation, store: SessionStore, here: Session) -> Answer:
     )
 
 
-def one_entry(store: SessionStore, here: Session, entry_id: str) -> Answer:
+def one_entry(store: Reading, here: Session, entry_id: str) -> Answer:
     """Return one entry in full."""
     from pi_session_cli.render.entry import OneEntry
     from pi_sessions.context import entry_messages

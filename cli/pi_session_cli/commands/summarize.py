@@ -37,12 +37,13 @@ def run(
     from pi_loop.runner import SessionRunner
     from pi_session_cli.summarizing import run_with_model
     from pi_sessions.branch_summary import BranchSummary
+    from pi_sessions.store import SessionStore
 
     check_options(offline=offline, model=model, script=script, command="summarize")
     begin, dots, end = stretch.rpartition("..")
     if dots and not begin:
         raise UsageError("An entry is missing before ..", hint="pi-session summarize ENTRY..ENTRY")
-    with ctx.read_store() as store:
+    with ctx.read_part(SessionStore) as store:
         here, last = ctx.entry(store, end, session)
         if last is None:
             raise CannotError("There is nothing to sum up before the first entry", hint="pi-session tree")

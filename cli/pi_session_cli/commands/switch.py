@@ -49,7 +49,7 @@ def run(
     check_options(offline=offline, model=model, script=script, focus=focus, command="switch", summarize=summarize)
     if summarize:
         return switch_with_summary(ctx, branch, session, focus, offline, model, script)
-    with ctx.change_store() as store:
+    with ctx.move_store() as store:
         here = ctx.session(store, session)
         move = store.switch(here.id, branch)
     told = {

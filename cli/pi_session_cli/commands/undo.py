@@ -41,7 +41,7 @@ def take_back(ctx: Invocation, session: str | None, op: int | None, steps: int, 
     if op is not None and steps != 1:
         raise UsageError("Give either --op or --steps", hint=f"pi-session {word} --help")
     results: list[UndoResult] = []
-    with ctx.change_store() as store:
+    with ctx.move_store() as store:
         sid = ctx.session(store, session, removed=True).id if op is None else store.operation(op).session_id
         act = store.undo if word == "undo" else store.redo
         said: list[str] = []
