@@ -37,6 +37,7 @@ MODULES = {
     "archive": "archive",
     "pin": "pin",
     "rm": "rm",
+    "models": "models",
     "config": "config",
     "demo": "demo",
     "help": "help",

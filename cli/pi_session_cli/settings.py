@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 APP = "pi-session"
 CONFIG_VARIABLE = "PI_SESSION_CONFIG"
 COLORS = ("auto", "always", "never")
+THINKING = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+# Tables of the file: keys by provider (`$VARIABLE` or `!command`), and Pi's settings of the same names.
+TABLES = ("keys", "compaction", "branchSummary", "retry")
 
 
 class Known(Record):
@@ -45,6 +48,8 @@ KNOWN = (
     Known("busy_timeout_s", "int", 30, "PI_SESSION_BUSY_TIMEOUT_S", "Seconds to wait for another writer"),
     Known("limit", "int", 20, "PI_SESSION_LIMIT", "Rows of a page of ls and ops"),
     Known("color", "choice", "auto", "PI_SESSION_COLOR", "Colour on stdout", COLORS),
+    Known("model", "text", None, "PI_SESSION_MODEL", "Model of sessions that have none yet: provider/model"),
+    Known("thinking", "choice", None, "PI_SESSION_THINKING", "Thinking level of sessions that have none yet", THINKING),
 )
 
 
@@ -96,6 +101,11 @@ class Settings:
         """Return every setting."""
         return tuple(self.get(known.name) for known in KNOWN)
 
+    def table(self, name: str) -> dict[str, object]:
+        """Return one of the tables of the file, empty when it is not there."""
+        value = self.file.get(name)
+        return dict(value) if isinstance(value, dict) else {}
+
     @property
     def file(self) -> dict[str, object]:
         """What `config.toml` holds, read once; empty when there is none."""
@@ -122,9 +132,12 @@ def read_config(path: str) -> dict[str, object]:
         raise CannotError(
             f"Cannot read the settings in {path}: {reason}", hint="correct the file or move it away"
         ) from error
-    unknown = sorted(values.keys() - {known.name for known in KNOWN})
+    for table in TABLES:
+        if not isinstance(values.get(table, {}), dict):
+            raise CannotError(f"{table} in {path} is no table", hint=f"write [{table}] and its values below")
+    unknown = sorted(values.keys() - {known.name for known in KNOWN} - {*TABLES})
     if unknown:
-        names = ", ".join(known.name for known in KNOWN)
+        names = ", ".join((*(known.name for known in KNOWN), *(f"[{table}]" for table in TABLES)))
         raise CannotError(f"No setting is called {unknown[0]}, but {path} sets it", hint=f"there are: {names}")
     return values
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from pi_session_cli.answers import Answer
 from pi_session_cli.declare import ENTRY_HELP, SESSION_ARGUMENT, Command, Option
+from pi_sessions.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pi_loop.target import Target
     from pi_session_cli.invocation import Invocation
+    from pi_sessions.context import Context
+
+PROTOCOLS = ("anthropic", "responses", "chat")
 
 COMMAND = Command(
     name="context",
@@ -15,29 +20,98 @@ COMMAND = Command(
     help="Show what the model would get, entry by entry",
     details=(
         "Compactions and context edits applied, with the model and thinking level in force. Tokens are estimates of "
-        "four characters each; the total builds on what the provider measured last."
+        "four characters each; the total builds on what the provider measured last. --request prints the body that "
+        "would be sent in one of the three protocols, --explain lists what is repaired on the way, entry by entry; "
+        "neither needs a key or a network."
     ),
-    examples=("pi-session context", "pi-session context 7f3a --at checkpoint-1", "pi-session context --json"),
+    examples=(
+        "pi-session context",
+        "pi-session context 7f3a --at checkpoint-1",
+        "pi-session context --request anthropic",
+        "pi-session context --explain",
+    ),
     json=(
         "One object: session, leaf, model, thinkingLevel, tokens (total, measured, estimated), omitted, messages "
-        "(entryId, tokens, message)."
+        "(entryId, tokens, message). With --request or --explain: session, leaf, protocol, model, repairs (code, "
+        "sentence, entryId, fault), and body with --request."
     ),
     arguments=(SESSION_ARGUMENT,),
-    options=(Option("at", ("--at",), f"Flatten here instead of the leaf: {ENTRY_HELP}", "text", "ENTRY"),),
+    options=(
+        Option("at", ("--at",), f"Flatten here instead of the leaf: {ENTRY_HELP}", "text", "ENTRY"),
+        Option(
+            "request",
+            ("--request",),
+            "Print the request's body in this protocol",
+            "choice",
+            "PROTOCOL",
+            None,
+            PROTOCOLS,
+        ),
+        Option("explain", ("--explain",), "List what is repaired in the request and why"),
+        Option("model", ("--model",), "Make the request for this model instead of the one in force", "text", "MODEL"),
+    ),
 )
 
 
-def run(ctx: Invocation, session: str | None, *, at: str | None) -> Answer:
+def run(
+    ctx: Invocation, session: str | None, *, at: str | None, request: str | None, explain: bool, model: str | None
+) -> Answer:
     """Flatten a path."""
     from pi_session_cli.render.context import Contents
     from pi_sessions.context import latest_edits, project_entries
     from pi_sessions.tokens import estimate_projected
 
+    asked = request is not None or explain
+    if model is not None and not asked:
+        raise UsageError("--model is for --request and --explain", hint="pi-session context --explain --model MODEL")
     with ctx.read_store() as store:
         here, leaf = (ctx.session(store, session), None) if at is None else ctx.entry(store, at, session)
         end = here.leaf if at is None else leaf
         context = store.context(here.id, end)
+    if asked:
+        target = target_for(ctx, context, request, model)
+        return made_request(here.id, end, context, target, body=request is not None, explain=explain)
     size = estimate_projected(project_entries(context.entries), context.entries)
     edits = latest_edits(context.entries)
     omitted = tuple(target for target, edit in edits.items() if edit.fields.get("replacement") is None)
     return Answer("context", Contents(here, end, context, size, omitted), () if context.messages else ("Nothing yet",))
+
+
+def target_for(ctx: Invocation, context: Context, protocol: str | None, named: str | None) -> Target:
+    """Return the model a request is made for, as if it spoke the protocol that was asked for.
+
+    Args:
+        protocol: One of `PROTOCOLS`; None for the model's own.
+        named: What `--model` says.
+    """
+    from pi_loop.target import ANTHROPIC, CHAT, RESPONSES, Target, target_of
+    from pi_session_cli.model_access import ModelAccess
+
+    apis = {"anthropic": ANTHROPIC, "responses": RESPONSES, "chat": CHAT}
+    access = ModelAccess(ctx)
+    in_force = f"{context.model.provider}/{context.model.model_id}" if context.model else ""
+    model = access.find(named) if named is not None else access.known(in_force) if in_force else None
+    if model is not None:
+        target = target_of(model)
+    else:
+        provider, _, name = in_force.partition("/")
+        target = Target(provider or "unknown", name or "unknown", CHAT)
+    wanted = apis[protocol] if protocol else target.api if target.api in apis.values() else CHAT
+    if wanted == target.api:
+        return target
+    return Target(**{**{name: getattr(target, name) for name in Target._fields}, "api": wanted})
+
+
+def made_request(
+    session: str, leaf: str | None, context: Context, target: Target, *, body: bool, explain: bool
+) -> Answer:
+    """Return the request for a context: its body, its repairs, or both."""
+    from pi_loop.bodies import BodyOptions, body_for
+    from pi_loop.request import build_request
+    from pi_session_cli.render.request import RequestView, repair_lines
+
+    built = build_request(context.messages, target)
+    options = BodyOptions(reasoning=context.thinking_level, session_id=session)
+    view = RequestView(session, leaf, target, built.repairs, body_for(built, options) if body else None)
+    said = tuple(repair_lines(view)) if body and explain else ()
+    return Answer("request", view, said if said or not explain or built.repairs else ("Nothing needs repair",))
