@@ -162,7 +162,7 @@ create table runs(
 ) strict;
 create index runs_unfinished on runs(sid) where ended is null;
 create table accepted(
-  accepted integer primary key,
+  accepted integer primary key autoincrement,
   run integer not null references runs(run),
   kind text not null,
   message text not null,
