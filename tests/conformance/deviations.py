@@ -11,6 +11,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
+from tests.conformance import session_fact_rules as facts
 from tests.conformance import session_rules as rules
 from tests.conformance.session_expected import (
     GONE,
@@ -148,7 +149,7 @@ RULES = (
         "two handles on one session know only their own appends",
         "both see all entries, each with its own leaf",
         "nothing another program has added is invisible",
-        rules.other_handles_entries,
+        facts.other_handles_entries,
     ),
     Rule(
         "nothing to sum up",
@@ -176,28 +177,28 @@ RULES = (
         "labels are written again and the last becomes the leaf; name, parent and unknown header fields get lost",
         "labels, name, parent and header fields are carried beside the path, whose leaf stays the leaf",
         "a copy says everything its original said, and Pi goes on where the person was",
-        rules.facts_in_exports,
+        facts.facts_in_exports,
     ),
     Rule(
         "labels of a copy",
         "a copy takes labels out of the path and puts them behind its end",
         "the copy shares the original's entries, and sees labels where they were set",
         "nothing is copied, and the leaf is the chosen entry",
-        rules.labels_of_a_copy,
+        facts.labels_of_a_copy,
     ),
     Rule(
         "nothing to export",
         "writes a file with a header alone",
         "refused: nothing to export",
         "no empty file that looks like a saved conversation",
-        rules.nothing_to_export,
+        facts.nothing_to_export,
     ),
     Rule(
         "settings in an old header",
         "the model and thinking level in a version-1 header are ignored",
         "they are the first settings of the conversation",
         "the conversation goes on with the settings it was begun with",
-        rules.header_settings,
+        facts.header_settings,
     ),
     Rule(
         "newest activity",

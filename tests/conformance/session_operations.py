@@ -60,7 +60,7 @@ def _children(replay: Replay, handle: Handle, args: Json) -> Json:
 
 
 def _appending(kind: str, *names: str) -> Operation:
-    return lambda replay, args, on: replay.append(on, kind, {name: args.get(name) for name in names})
+    return lambda replay, args, on: replay.append(on, kind, {name: args[name] for name in names if name in args})
 
 
 def _validate_session_id(_replay: Replay, args: Json, _on: str | None) -> str:

@@ -222,9 +222,7 @@ class Replay:
     # appends
 
     def append(self, on: str | None, kind: str, fields: Json) -> str:
-        handle = self.handle(on)
-        given = {name: value for name, value in fields.items() if value is not None}
-        return handle.writer.append({"type": kind, **given}).id
+        return self.handle(on).writer.append({"type": kind, **fields}).id
 
     def append_message(self, args: Json, on: str | None) -> str:
         return self.append(on, "message", {"message": args["message"]})
@@ -233,12 +231,12 @@ class Replay:
         handle = self.handle(on)
         messages = [one.message for one in self.store.context(handle.session_id, at=handle.leaf).messages]
         entry_id = self.next_id()
-        fields = {name: args.get(name) for name in ("summary", "tokensBefore", "details", "usage", "fromHook")}
+        names = ("summary", "tokensBefore", "details", "usage", "fromHook")
+        fields = {name: args[name] for name in names if name in args}
         kept = args.get("firstKeptEntryId") or entry_id
         system = merged_system(messages)
-        return self.append(
-            on, "compaction", {"id": entry_id, "firstKeptEntryId": kept, **fields, "systemMessage": system}
-        )
+        replayed = {} if system is None else {"systemMessage": system}
+        return self.append(on, "compaction", {"id": entry_id, "firstKeptEntryId": kept, **fields, **replayed})
 
     def append_context_edit(self, args: Json, on: str | None) -> str:
         handle = self.handle(on)
@@ -259,7 +257,7 @@ class Replay:
 
     def label(self, on: str | None, target: str, text: str | None) -> str:
         self.store.entry(self.handle(on).session_id, target)
-        return self.append(on, "label", {"targetId": target, "label": text})
+        return self.append(on, "label", {"targetId": target} if text is None else {"targetId": target, "label": text})
 
     # moves
 

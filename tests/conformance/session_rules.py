@@ -1,8 +1,8 @@
 """Differences from Pi that follow from one decision and so meet any case: each rule says what ours must give instead.
 
 A rule gets the replay, the step and our result, and returns the result that is right for us, or None when the step is
-not its business or ours is not what the decision leads to (the step then fails). Where labels or settings stand
-elsewhere than in Pi, both results are compared without them, and they themselves by what they say.
+not its business or ours is not what the decision leads to (the step then fails). Rules about labels, names and settings
+are in `session_fact_rules`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from pi_sessions.formats.derived import FACT_TYPES
 from pi_sessions.times import parse_time
 from pi_sessions.tokens import estimate_tokens
 from tests.conformance import session_pure as pure
-from tests.conformance.session_compare import differences, records_of
+from tests.conformance.session_compare import records_of
 from tests.conformance.session_replay import NEW_ID, Handle, Replay
 
 Json = Any
@@ -92,6 +92,11 @@ def saved_at_once(replay: Replay, step: Json, ours: Json) -> Json | None:
         and handle.file is not None
     ):
         return {**recorded, "written": True} if not recorded["written"] else None
+    file = _file(replay, step)
+    if file in replay.folder.kept and step["op"] in ("exists", "read_file"):
+        return _kept_file(replay, step, ours, file)
+    if step["op"] == "list_files":
+        return _with_kept_files(replay, step)
     if handle is None or handle.file is None:
         return None
     if step["op"] == "is_saved" and recorded is False:
@@ -101,6 +106,27 @@ def saved_at_once(replay: Replay, step: Json, ours: Json) -> Json | None:
     header, *lines = [line for line in records_of(ours["text"]) if line != ""]
     told = header["type"] == "session" and os.path.basename(handle.file) == ours["name"]
     return ours if told and [line["id"] for line in lines] == _appended_ids(replay, step) else None
+
+
+def _kept_file(replay: Replay, step: Json, ours: Json, file: str) -> Json | None:
+    if step["op"] == "exists":
+        return True
+    if step["result"]["exists"] or not ours["exists"]:
+        return None
+    lines = [line for line in records_of(ours["text"]) if line != ""]
+    entries = replay.store.entries(replay.folder.kept[file])
+    return ours if [line["id"] for line in lines[1:]] == [entry.id for entry in entries] else None
+
+
+def _with_kept_files(replay: Replay, step: Json) -> Json:
+    """Return the recorded list with the files that Pi has not made yet: a header and a line for each entry."""
+    names = {one["name"] for one in step["result"]}
+    unsaved = [
+        {"name": name, "lines": 1 + len(replay.store.entries(session_id))}
+        for name, session_id in replay.folder.kept.items()
+        if name not in names and "/" not in name
+    ]
+    return sorted([*step["result"], *unsaved], key=lambda one: one["name"])
 
 
 def _appended_ids(replay: Replay, step: Json) -> list[str]:
@@ -199,19 +225,6 @@ def foreign_file_does_not_matter(replay: Replay, step: Json, ours: Json) -> Json
     return ours if step["op"].startswith("append_") and ours == handle.leaf else None
 
 
-def other_handles_entries(replay: Replay, step: Json, ours: Json) -> Json | None:
-    """A handle sees what another one has appended, and keeps its own leaf, path and context."""
-    handle, recorded = _handle(replay, step), step.get("result")
-    if step["op"] != "snapshot" or handle is None or "children" not in ours["tree"]:
-        return None
-    if not any(one is not handle and one.session_id == handle.session_id for one in replay.handles.values()):
-        return None
-    seen = [one.id for one in replay.store.entries(handle.session_id)]
-    theirs = {*recorded["tree"]["roots"], *(id for below in recorded["tree"]["children"].values() for id in below)}
-    mine = without(ours, set(seen) - theirs)
-    return ours if len(seen) == ours["entry_count"] and not differences(mine, without(recorded, ())) else None
-
-
 def nothing_to_sum_up(_replay: Replay, step: Json, _ours: Json) -> Json | None:
     """A branch without anything to sum up is left without a summary."""
     recorded = step.get("result")
@@ -270,144 +283,6 @@ def all_shows_all(replay: Replay, step: Json, ours: Json) -> Json | None:
     several = len(roots) > 1
     shown = [row for root in ordered(list(roots)) for row in rows(root, int(several), several)]
     return {"rows": shown, "selected": handle.leaf or shown[-1]["id"], "active_path": path[::-1]}
-
-
-# labels, names and settings that stand elsewhere
-
-
-def without(snapshot: Json, ids: Collection[str]) -> Json:
-    """Return a snapshot without some entries: their children hang on the nearest entry above that is left."""
-    children = snapshot["tree"]["children"]
-    parents = {child: parent for parent, below in children.items() for child in below}
-
-    def above(entry_id: str | None) -> str | None:
-        while entry_id in ids:
-            entry_id = parents.get(entry_id or "")
-        return entry_id
-
-    kept: dict[str, set[str]] = {}
-    roots = {root for root in snapshot["tree"]["roots"] if root not in ids}
-    for child in parents:
-        if child not in ids:
-            parent = above(parents[child])
-            if parent is None:
-                roots.add(child)
-            else:
-                kept.setdefault(parent, set()).add(child)
-    gone = len({*parents, *snapshot["tree"]["roots"]} & set(ids))
-    return {
-        **snapshot,
-        "entry_count": snapshot["entry_count"] - gone,
-        "distinct_ids": snapshot["distinct_ids"] - gone,
-        "leaf": above(snapshot["leaf"]),
-        "branch_leaf_to_root": [one for one in snapshot["branch_leaf_to_root"] if one not in ids],
-        "tree": {"roots": sorted(roots), "children": {name: sorted(below) for name, below in kept.items()}},
-        "context_entries": [one for one in snapshot["context_entries"] if one not in ids],
-    }
-
-
-def _core_header(header: Json) -> Json:
-    names = ("type", "version", "id", "timestamp", "cwd", "parentSession")
-    return {name: value for name, value in header.items() if name in names}
-
-
-def labels_of_a_copy(replay: Replay, step: Json, ours: Json) -> Json | None:
-    """A copy sees labels where they were set; without label entries it is what Pi's copy is, header additions aside."""
-    if step["op"] != "snapshot" or not isinstance(ours, dict) or "children" not in ours["tree"]:
-        return None
-    made = [one for one in replay.case["steps"] if (one.get("args") or {}).get("into") == step["on"]]
-    made = [one for one in made if one["at"] <= step["at"] and "result" in one]
-    if not made:
-        return None
-    recorded = step["result"]
-    written_again = {line["id"] for line in made[-1]["result"]["entries"] if line["type"] == "label"}
-    handle = replay.handle(step["on"])
-    own = {entry.id for entry in replay.store.entries(handle.session_id) if entry.type == "label"}
-    theirs = without(recorded, written_again | own)
-    mine = without(ours, own)
-    mine["header"] = {name: value for name, value in mine["header"].items() if name in _core_header(mine["header"])}
-    theirs["header"] = _core_header(theirs["header"])
-    return ours if not differences(mine, theirs) else None
-
-
-def facts_in_exports(replay: Replay, step: Json, ours: Json) -> Json | None:
-    """An export or copy carries the path as Pi's, and labels, name, parent and unknown header fields beside it."""
-    if "error" in step or isinstance(ours, Refused) or step["op"] not in ("fork", "clone", "export_jsonl"):
-        return None
-    recorded = step["result"]
-    if step["op"] == "export_jsonl":
-        header, *lines = [one for one in records_of(ours) if one != ""]
-        recorded_header, *recorded_lines = [one for one in records_of(recorded) if one != ""]
-        handle = replay.handle(step["on"])
-    else:
-        header, lines = ours["header"], ours["entries"]
-        recorded_header, recorded_lines = recorded["header"], recorded["entries"]
-        handle = replay.handle(step["args"]["into"])
-    facts = [line for line in lines if line["type"] in FACT_TYPES and len(line["id"]) == 16]
-    told = {line["targetId"]: line["label"] for line in facts if line["type"] == "label"}
-    written = {line["id"] for line in lines}
-    labels = replay.store.labels(handle.session_id).values()
-    wanted = {label.entry_id: label.text for label in labels if label.entry_id in written}
-    session = replay.store.session(handle.session_id)
-    names = [line["name"] for line in lines if line["type"] == "session_info"]
-    extra = {name: value for name, value in header.items() if name not in recorded_header}
-    allowed = {**session.header, "parentSession": replay.shown(replay.header(session).get("parentSession"))}
-    right = (
-        not differences(_unlabelled([one for one in lines if one not in facts]), _unlabelled(recorded_lines))
-        and told == wanted
-        and (names[-1] if names else None) == session.name
-        and not differences({name: header[name] for name in recorded_header}, recorded_header)
-        and all(allowed.get(name) == value for name, value in extra.items())
-        and (
-            step["op"] == "export_jsonl"
-            or (ours["selectedText"], ours["written"]) == (recorded["selectedText"], handle.file is not None)
-        )
-    )
-    return ours if right else None
-
-
-def _unlabelled(lines: Iterable[Json]) -> list[Json]:
-    lines = list(lines)
-    lifted = {line["id"]: line["parentId"] for line in lines if line["type"] == "label"}
-    kept = []
-    for line in lines:
-        parent = line["parentId"]
-        while parent in lifted:
-            parent = lifted[parent]
-        if line["id"] not in lifted:
-            kept.append({**line, "parentId": parent})
-    return kept
-
-
-def nothing_to_export(_replay: Replay, step: Json, _ours: Json) -> Json | None:
-    """A path without entries is no export."""
-    if step["op"] != "export_jsonl" or "error" in step:
-        return None
-    return Refused("nothing_to_export") if step["result"].count("\n") == 1 else None
-
-
-def header_settings(replay: Replay, step: Json, ours: Json) -> Json | None:
-    """The model and thinking level in a version-1 header are the first entries; everything else is as in Pi."""
-    handle = _handle(replay, step)
-    if handle is None or not isinstance(ours, dict) or step["op"] not in ("open", "snapshot"):
-        return None
-    header = replay.store.session(handle.session_id).header
-    made = [one for one in replay.store.entries(handle.session_id) if len(one.id) == 16 and one.parent_id is None]
-    if not made or made[0].type not in ("model_change", "thinking_level_change"):
-        return None
-    entries = [entry for entry in replay.store.entries(handle.session_id) if len(entry.id) == 16]
-    ids = {entry.id for entry in entries if entry.type in ("model_change", "thinking_level_change")}
-    recorded = step["result"]
-    if step["op"] == "open":
-        return {**recorded, "entries": recorded["entries"] + len(ids)}
-    context = dict(recorded["context"])
-    changed = any(one.type == "thinking_level_change" and one.id not in ids for one in replay.view(handle).entries)
-    if not changed:
-        context["thinkingLevel"] = header.get("thinkingLevel") or "off"
-    if context["model"] is None and header.get("provider") and header.get("modelId"):
-        context["model"] = {"provider": header["provider"], "modelId": header["modelId"]}
-    told = {**recorded, "context": context}
-    return ours if not differences(without(ours, ids), without(told, ())) else None
 
 
 # files

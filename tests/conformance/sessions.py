@@ -56,16 +56,22 @@ def replay_case(case: Json, fixtures: Path) -> Iterator[StepOutcome]:
 
 
 def replay_step(replay: Replay, number: int, step: Json) -> StepOutcome:
-    """Play one step and judge it."""
+    """Play one step and judge it; whatever goes wrong is a failure of this step, not of the run."""
+    try:
+        return _replay_step(replay, number, step)
+    except Exception as error:  # noqa: BLE001 (a case of another maker may hold anything)
+        return StepOutcome(number, step["op"], [f"{type(error).__name__}: {error}"])
+
+
+def _replay_step(replay: Replay, number: int, step: Json) -> StepOutcome:
     before = _size(replay)
+    problems = []
     try:
         ours: Json = play(replay, step)
-        problems = []
     except PiSessionError as error:
         ours = Refused(error.code)
-        problems = ["it was refused and changed the store all the same"] if _size(replay) != before else []
-    except Exception as error:  # noqa: BLE001 (whatever a case meets is a failure of that step, not of the run)
-        return StepOutcome(number, step["op"], [f"{type(error).__name__}: {error}"])
+        if _size(replay) != before:
+            problems.append("it was refused and changed the store all the same")
     found = judge(ours, step)
     allowed = deviation_for(replay, number, step, ours) if found or _has_row(replay, number) else None
     if allowed is None:
@@ -141,7 +147,12 @@ def main(arguments: Sequence[str]) -> int:
         case = json.loads(file.read_text())
         if not isinstance(case, dict) or case.get("format") != 1 or "steps" not in case:
             continue
-        for outcome in replay_case(case, fixtures_of(file)):
+        try:
+            outcomes = list(replay_case(case, fixtures_of(file)))
+        except Exception as error:  # noqa: BLE001 (as in replay_step)
+            problem = f"{type(error).__name__}: {error}"
+            outcomes = [StepOutcome(number, "case", [problem]) for number in range(1, len(case["steps"]) + 1)]
+        for outcome in outcomes:
             where = f"{case['id']} {outcome.number} {outcome.op}"
             if outcome.problems:
                 failed += 1

@@ -71,6 +71,46 @@ def test_a_wrong_recording_is_noticed(name: str) -> None:
             assert outcome.problems or told_by_row, (name, number, field)
 
 
+def test_looks_at_a_copy_with_labels_agree_without_them() -> None:
+    """Looks that no bundled case takes at such a copy, with what Pi's snapshot of it says."""
+    case = copy.deepcopy(case_of("clone-labels"))
+    seen = case["steps"][17]
+    assert (seen["op"], seen["on"]) == ("snapshot", "f")
+    looks: list[dict[str, Any]] = [
+        {"op": "leaf", "result": {"leaf": seen["result"]["leaf"], "type": "label"}},
+        {"op": "entries", "result": seen["result"]["entry_count"]},
+        {"op": "get_branch", "args": {"id": "1000000b"}, "result": seen["result"]["branch_leaf_to_root"][3:][::-1]},
+        {"op": "get_branch", "args": {"id": "10000012"}, "result": seen["result"]["branch_leaf_to_root"][::-1]},
+    ]
+    case["steps"][18:18] = [{"at": seen["at"], "on": "f", **look} for look in looks]
+    outcomes = tuple(sessions.replay_case(case, sessions.BUNDLED.parent / "fixtures"))
+    assert [one.problems for one in outcomes] == [[] for _ in case["steps"]]
+    case["steps"][18]["result"]["leaf"] = "10000006"
+    case["steps"][20]["result"][0] = "10000002"
+    outcomes = tuple(sessions.replay_case(case, sessions.BUNDLED.parent / "fixtures"))
+    assert [one.number for one in outcomes if one.problems] == [19, 21]
+
+
+def test_a_session_that_pi_has_not_saved_yet_is_there() -> None:
+    at = "2026-03-01T10:00:0{}.000Z"
+    file = "2026-03-01T10-00-01-000Z_sess-0001.jsonl"
+    model = {"provider": "p", "modelId": "m"}
+    steps = [
+        {"op": "create", "on": "s", "args": {"cwd": "/proj"}, "result": {"id": "sess-0001", "file": f"$DIR/{file}"}},
+        {"op": "append_model_change", "on": "s", "args": model, "result": "10000001"},
+        {"op": "is_saved", "on": "s", "result": False},
+        {"op": "exists", "args": {"file": file}, "result": False},
+        {"op": "read_file", "args": {"file": file}, "result": {"exists": False}},
+        {"op": "session_file", "on": "s", "result": {"exists": False}},
+        {"op": "list_files", "result": []},
+    ]
+    steps = [{"at": at.format(number), **step} for number, step in enumerate(steps, 1)]
+    case = {"format": 1, "id": "x", "inputs": [], "steps": steps}
+    outcomes = tuple(sessions.replay_case(case, Path()))
+    assert [one.problems for one in outcomes] == [[] for _ in steps]
+    assert sum(one.deviation is not None for one in outcomes) == 5
+
+
 def test_an_unknown_operation_fails_its_step_alone() -> None:
     step = {"at": "2026-03-01T10:00:01.000Z", "op": "no_such_operation", "result": 1}
     case = {"format": 1, "id": "x", "inputs": [], "steps": [step]}
