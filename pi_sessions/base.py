@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from pi_sessions.ids import Clock, NewId
 
-_SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+# Compiled (and cached by `re`) when a first id is given by hand; most commands never do.
+_SESSION_ID = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 
 
 class Unset:
@@ -140,7 +141,7 @@ def check_session_id(session_id: str) -> str:
     Raises:
         InvalidReferenceError: it is not letters, digits, `.`, `_`, `-`, beginning and ending with a letter or digit.
     """
-    if not _SESSION_ID.fullmatch(session_id):
+    if not re.fullmatch(_SESSION_ID, session_id):
         raise InvalidReferenceError(
             f"Not a session id: {session_id!r}",
             hint="use letters, digits, '.', '_' and '-', beginning and ending with a letter or digit",

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     Cut = tuple[int, str]
 
 SHORTEST = 64
-_BASE64 = re.compile(
+# Compiled (and cached by `re`) with the first text that may hold a picture; most commands never meet one.
+_BASE64 = (
     r'(?:"data"\s*:\s*"|data:[A-Za-z0-9.+/-]{1,80};base64,)'
     rf"(?P<run>[A-Za-z0-9+/]{{{SHORTEST},}}={{0,2}})"
 )
@@ -39,7 +40,7 @@ def take_out(text: str) -> tuple[str, list[Cut]]:
     cuts: list[Cut] = []
     at = 0
     length = 0
-    for match in _BASE64.finditer(text):
+    for match in re.finditer(_BASE64, text):
         start, end = match.span("run")
         kept.append(text[at:start])
         length += start - at
