@@ -73,6 +73,9 @@ def labels_of_a_copy(replay: Replay, step: Json, ours: Json) -> Json | None:
     if step["op"] == "entries":
         return recorded - len(written_again) + len(own - _recorded_later(replay, step)) if own else None
     theirs = stripped(step["op"], recorded, written_again | own)
+    origin = replay.store.session(handle.session_id).origin
+    if step["op"] == "snapshot" and theirs["session_name"] is None and origin is not None:
+        theirs["session_name"] = replay.store.session(origin).name
     mine = stripped(step["op"], ours, own)
     return ours if not differences(mine, theirs) else None
 

@@ -95,7 +95,7 @@ def test_a_session_that_pi_has_not_saved_yet_is_there() -> None:
     at = "2026-03-01T10:00:0{}.000Z"
     file = "2026-03-01T10-00-01-000Z_sess-0001.jsonl"
     model = {"provider": "p", "modelId": "m"}
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"op": "create", "on": "s", "args": {"cwd": "/proj"}, "result": {"id": "sess-0001", "file": f"$DIR/{file}"}},
         {"op": "append_model_change", "on": "s", "args": model, "result": "10000001"},
         {"op": "is_saved", "on": "s", "result": False},
