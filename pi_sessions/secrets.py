@@ -1,0 +1,419 @@
+"""Finds keys, tokens and passwords in texts and puts marks in their places. Pure: reads no store, no environment.
+
+A `Redactor` serves one document (an export): the same secret gets the same mark everywhere, a value that was recognised
+in one place (`DEPLOY_TOKEN=...`) is replaced where it stands alone, too, and a report says what was replaced where.
+Hashes of commits and ids stay: nothing is taken for a secret only because it looks random.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from pi_sessions.records import Record
+from pi_sessions.secret_rules import NAME_HINTS, RULES, SECRET_NAME
+from pi_sessions.stored import StoredEntry, dump
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from pi_sessions.secret_rules import Rule
+
+SHORTEST = 8
+SHORTEST_WORD = 11  # a password of small letters only is looked for elsewhere from this length on
+SHORTEST_CUT = 10
+SHORTEST_GIVEN = 6
+LONGEST_NAME = 64
+MARK = "[redacted:"
+PICTURE = "image"
+
+_SIGN = re.compile(r"[=:]")
+_VALUE = re.compile(
+    r"(?<![=!<>:+\-*/|&])(?P<sign>=>|:=|=(?![=~])|:(?![:/=]))\s{0,4}(?P<open>\\*[\"'`]?)"
+    r"(?P<secret>[^\s\"'`\\,;<>(){}\[\]|&]{6,512})"
+)
+_SECRET_NAME = re.compile(rf"(?i){SECRET_NAME}")
+_NAME = re.compile(r"[A-Za-z0-9_.\-]*\Z")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+")
+_PLACEHOLDER = re.compile(
+    r"(?i)\$[a-z_({]|%[a-z_(]|[<{]|\[redacted:|process\.|os\.|env[.\[]|.*(?:your[_\-]|change[_\-]?me|placeholder|replace[_\-]?me|"
+    r"[_\-]here\b|\$\{|\{\{)|(?:none|null|nil|true|false|undefined|required|optional|enabled|disabled|unknown|"
+    r"password|redacted|missing|invalid|expired|default|secret|string)\Z|(.)\1*\Z|[*x.\-_]+\Z"
+)
+_CUT = re.compile(r"(?:…|\.{3}|\Z)")
+_compiled: dict[str, re.Pattern[str]] = {}
+_hints: dict[int, tuple[Sequence[Rule], list[tuple[str, Rule]], list[tuple[str, Rule]]]] = {}
+
+
+class Found(Record):
+    """A likely secret in a text: `text[start:end]`."""
+
+    kind: str
+    start: int
+    end: int
+    value: str
+
+
+class Replacement(Record):
+    """What a redactor put in the place of a secret.
+
+    Attributes:
+        kind: Kind of secret.
+        mark: What stands there now.
+        where: Where, in the caller's words (an entry id, "session name").
+        count: How often.
+    """
+
+    kind: str
+    mark: str
+    where: str
+    count: int
+
+
+def redact(text: str, rules: Sequence[Rule] = RULES) -> tuple[str, list[Found]]:
+    """Return a text with marks in place of likely secrets, and what was found in it.
+
+    Args:
+        text: Any text.
+        rules: What is looked for; values assigned to names such as `API_KEY` always are.
+
+    Returns:
+        The safe text, and the secrets with their places in the text that was given.
+    """
+    found = find_secrets(text, rules)
+    return Redactor(rules).text(text), found
+
+
+def find_secrets(text: str, rules: Sequence[Rule] = RULES) -> list[Found]:
+    """Return the likely secrets of a text in their order, overlapping ones as one."""
+    if len(text) < SHORTEST:
+        return []
+    return merged(text, [*_by_rules(text, rules), *_assigned(text)])
+
+
+def is_plausible(value: str) -> bool:
+    """Whether a value found by its surroundings can be a secret, and is no variable, placeholder or plain word."""
+    return not (_PLACEHOLDER.match(value) or _DOTTED.fullmatch(value))
+
+
+def names_secret(name: str) -> bool:
+    """Whether the value of a variable or field of this name is a secret: `DEPLOY_TOKEN`, `apiKey`, `db.password`."""
+    lowered = name.lower()
+    return any(hint in lowered for hint in NAME_HINTS) and any(
+        match.end() == len(name) for match in _SECRET_NAME.finditer(name)
+    )
+
+
+def environment_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the secrets of an environment: value -> kind, made from the variable's name.
+
+    Args:
+        environ: Variables; those that are named like secrets count, unless their value is a path or too short.
+    """
+    found: dict[str, str] = {}
+    for name, value in environ.items():
+        text = value.strip()
+        if len(text) >= SHORTEST and names_secret(name) and is_plausible(text) and not text.startswith(("/", "~")):
+            found.setdefault(text, name.lower().replace("_", "-"))
+    return found
+
+
+def merged(text: str, found: Iterable[Found]) -> list[Found]:
+    """Return secrets in their order; those that overlap become one that covers all of them, of the longest's kind."""
+    result: list[Found] = []
+    longest = 0
+    for each in sorted(found, key=lambda one: (one.start, one.start - one.end)):
+        if result and each.start < result[-1].end:
+            last = result[-1]
+            kind = each.kind if each.end - each.start > longest else last.kind
+            longest = max(longest, each.end - each.start)
+            end = max(last.end, each.end)
+            result[-1] = Found(kind, last.start, end, text[last.start : end])
+        else:
+            longest = each.end - each.start
+            result.append(each)
+    return result
+
+
+def _by_rules(text: str, rules: Sequence[Rule]) -> Iterator[Found]:
+    for rule in _possible(text, rules):
+        pattern = _compiled.get(rule.pattern)
+        if pattern is None:
+            pattern = _compiled[rule.pattern] = re.compile(rule.pattern)
+        group: str | int = "secret" if "secret" in pattern.groupindex else 0
+        for match in pattern.finditer(text):
+            value = match[group]
+            if not rule.guarded or is_plausible(value):
+                yield Found(rule.kind, *match.span(group), value)
+
+
+def _possible(text: str, rules: Sequence[Rule]) -> Iterable[Rule]:
+    """Return the rules whose hints stand in a text; most texts hold none, and looking for those is all they cost."""
+    hints = _hints.get(id(rules))
+    if hints is None or hints[0] is not rules:
+        told = [(hint, rule) for rule in rules for hint in rule.hints]
+        plain = [(hint, rule) for hint, rule in told if not rule.folded]
+        hints = _hints[id(rules)] = (rules, plain, [(hint, rule) for hint, rule in told if rule.folded])
+    found = {rule.pattern: rule for hint, rule in hints[1] if hint in text}
+    if hints[2]:
+        lowered = text.lower()
+        found |= {rule.pattern: rule for hint, rule in hints[2] if hint in lowered}
+    return found.values()
+
+
+def _assigned(text: str) -> Iterator[Found]:
+    """Yield values given to names of secrets, in the form of a shell, of a program, of JSON or of settings."""
+    lowered = text.lower()
+    if not any(hint in lowered for hint in NAME_HINTS):
+        return
+    for sign in _SIGN.finditer(text):
+        name = _name_before(text, sign.start())
+        if not names_secret(name):
+            continue
+        match = _VALUE.match(text, sign.start())
+        if match is None:
+            continue
+        value = match["secret"].rstrip(".:!?")
+        called = text[match.end("secret") : match.end("secret") + 1] == "("
+        if len(value) >= SHORTEST_GIVEN and not called and _is_secret_value(name, value, match["sign"], match["open"]):
+            start = match.start("secret")
+            yield Found(kind_of_name(name), start, start + len(value), value)
+
+
+def _name_before(text: str, at: int) -> str:
+    """Return the name that ends before a place, quotes and blanks apart."""
+    head = text[max(at - LONGEST_NAME, 0) : at].rstrip(" \t").rstrip("\"'`\\")
+    match = _NAME.search(head)
+    return match[0] if match else ""
+
+
+def _is_secret_value(name: str, value: str, sign: str, quote: str) -> bool:
+    if not is_plausible(value):
+        return False
+    mixed = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
+    if mixed and len(value) >= SHORTEST:
+        return True
+    if value.isdigit():
+        return False
+    if name.isupper() and sign == "=":
+        return len(value) >= SHORTEST and not name.endswith("AUTH")
+    passes = "pass" in name.lower() or "pwd" in name.lower()
+    return bool(quote) and (passes or len(value) >= 2 * SHORTEST)
+
+
+def kind_of_name(name: str) -> str:
+    """Return the kind of secret that a variable or field of this name holds."""
+    lowered = name.lower()
+    if "pass" in lowered or "pwd" in lowered:
+        return "password"
+    return "token" if "token" in lowered else "api-key" if "key" in lowered else "secret"
+
+
+class Redactor:
+    """Puts marks in the place of secrets, the same for the same secret, throughout one document.
+
+    Args:
+        rules: What is looked for.
+        known: Secrets that are known beforehand: value -> kind.
+        keep: Values that stay whatever they look like (ids of sessions and entries).
+    """
+
+    def __init__(
+        self, rules: Sequence[Rule] = RULES, *, known: Mapping[str, str] | None = None, keep: Iterable[str] = ()
+    ) -> None:
+        self.rules = rules
+        self.keep = frozenset(keep)
+        self._kinds: dict[str, str] = {}
+        self._marks: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._spread: dict[str, str] = {}
+        for value, kind in (known or {}).items():
+            self.add(value, kind)
+
+    def add(self, value: str, kind: str) -> None:
+        """Know a secret: it is replaced wherever it stands, also cut off at the end of a text."""
+        if not value or value in self.keep:
+            return
+        self._kinds.setdefault(value, kind)
+        self._spread.setdefault(value, value)
+        for form in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+            if form != value:
+                self._spread.setdefault(form, value)
+
+    def learn(self, text: str) -> None:
+        """Take in what can be recognised in a text, so that it is replaced elsewhere as well."""
+        for found in find_secrets(text, self.rules):
+            self._learn(found.value, found.kind)
+
+    def learn_value(self, value: Any) -> None:
+        """Take in what can be recognised in the texts of a decoded JSON value."""
+        for text, kind in _texts(value):
+            if kind is None:
+                self.learn(text)
+            else:
+                self._learn(text, kind)
+
+    def learn_entry(self, entry: StoredEntry) -> None:
+        """Take in what can be recognised in an entry."""
+        self.learn_value(entry.fields)
+
+    def text(self, text: str, where: str = "") -> str:
+        """Return a text without its secrets.
+
+        Args:
+            text: Any text.
+            where: What the report calls the place.
+        """
+        found = [each for each in self._find(text) if each.value not in self.keep]
+        if not found:
+            return text
+        parts: list[str] = []
+        at = 0
+        for each in found:
+            parts += (text[at : each.start], self._mark(each.value, each.kind, where))
+            at = each.end
+        parts.append(text[at:])
+        return "".join(parts)
+
+    def value(self, value: Any, where: str = "") -> Any:
+        """Return a decoded JSON value without the secrets in its texts and names; unchanged values are not copied."""
+        return self._redacted(value, where)
+
+    def entry(self, entry: StoredEntry, where: str | None = None) -> StoredEntry:
+        """Return an entry without secrets: same id, parent, type and time; the entry itself when it holds none.
+
+        Args:
+            entry: As stored.
+            where: What the report calls the place; the entry's id by default.
+        """
+        place = entry.id if where is None else where
+        payload = self._json(entry.payload, place)
+        extra = self._json(entry.extra, place) if entry.extra else entry.extra
+        if payload == entry.payload and extra == entry.extra:
+            return entry
+        return StoredEntry(entry.id, entry.parent_id, entry.type, entry.time_ms, payload, extra, entry.key)
+
+    def report(self) -> tuple[Replacement, ...]:
+        """Return what was replaced where, in the order it was met."""
+        return tuple(Replacement(kind, mark, where, count) for (kind, mark, where), count in self._counts.items())
+
+    @property
+    def total(self) -> int:
+        """How many places were replaced."""
+        return sum(self._counts.values())
+
+    def secrets(self) -> dict[str, str]:
+        """Return every secret met or known: value -> kind. For `scrub`; never show it."""
+        return dict(self._kinds)
+
+    def mark_of(self, value: str) -> str:
+        """Return the mark that stands for a secret, making it when there is none; nothing is counted."""
+        mark = self._marks.get(value)
+        if mark is None:
+            whole = next((one for one in self._kinds if one != value and one.startswith(value)), None)
+            if whole is not None and len(value) >= SHORTEST:
+                return self._marks.setdefault(value, self.mark_of(whole))
+            kind = self._kinds.setdefault(value, "secret")
+            number = self._numbers[kind] = self._numbers.get(kind, 0) + 1
+            mark = self._marks[value] = f"{MARK}{kind}-{number}]"
+        return mark
+
+    def _learn(self, value: str, kind: str) -> None:
+        if value in self.keep:
+            return
+        self._kinds.setdefault(value, kind)
+        plain_word = value.isalpha() and value.islower()
+        if len(value) >= (SHORTEST_WORD if plain_word else SHORTEST):
+            self.add(value, kind)
+
+    def _find(self, text: str) -> list[Found]:
+        found = find_secrets(text, self.rules)
+        for each in found:
+            self._learn(each.value, each.kind)
+        for form, value in self._spread.items():
+            at = text.find(form)
+            while at >= 0:
+                found.append(Found(self._kinds[value], at, at + len(form), value))
+                at = text.find(form, at + len(form))
+        if self._spread and len(text) >= SHORTEST_CUT:
+            found += self._cut(text)
+        return found if len(found) < 2 else merged(text, found)
+
+    def _cut(self, text: str) -> Iterator[Found]:
+        """Yield beginnings of known secrets at the end of the text, or before the dots that mark a cut."""
+        ends = [match.start() for match in _CUT.finditer(text)]
+        for end in ends:
+            for form, value in self._spread.items():
+                beginning = form[:SHORTEST_CUT]
+                if len(form) <= SHORTEST_CUT:
+                    continue
+                at = text.find(beginning, max(end - len(form), 0), end)
+                while at >= 0:
+                    if form.startswith(text[at:end]):
+                        yield Found(self._kinds[value], at, end, text[at:end])
+                        break
+                    at = text.find(beginning, at + 1, end)
+
+    def _mark(self, value: str, kind: str, where: str) -> str:
+        self._kinds.setdefault(value, kind)
+        mark = self.mark_of(value)
+        told = mark[len(MARK) : -1].rpartition("-")[0]
+        self._counts[told, mark, where] = self._counts.get((told, mark, where), 0) + 1
+        return mark
+
+    def _json(self, text: str, where: str) -> str:
+        if len(text) < SHORTEST:
+            return text
+        value = json.loads(text)
+        safe = self._redacted(value, where)
+        return text if safe is value else dump(safe)
+
+    def _redacted(self, value: Any, where: str, kind: str | None = None) -> Any:
+        if isinstance(value, str):
+            whole = kind is not None and value not in self.keep
+            return self._mark(value, str(kind), where) if whole else self.text(value, where)
+        if isinstance(value, list):
+            items = [self._redacted(item, where, kind) for item in value]
+            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+        if isinstance(value, dict):
+            changed = False
+            safe: dict[str, Any] = {}
+            for name, item in value.items():
+                told = self.text(name, where)
+                new = item if _is_picture(value, name) else self._redacted(item, where, _kind_of_field(name, item))
+                changed = changed or told is not name or new is not item
+                safe[told] = new
+            return safe if changed else value
+        return value
+
+
+def _texts(value: Any, kind: str | None = None) -> Iterator[tuple[str, str | None]]:
+    """Yield every text and name in a decoded JSON value, with the kind of secret it is as a whole (None: a text)."""
+    if isinstance(value, str):
+        yield value, kind
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, kind)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield name, None
+            if not _is_picture(value, name):
+                yield from _texts(item, _kind_of_field(name, item))
+
+
+def _kind_of_field(name: str, value: object) -> str | None:
+    """Return the kind of secret a field holds as a whole, None when its text is looked through as any other."""
+    if not isinstance(value, str) or not SHORTEST <= len(value) <= 512 or " " in value or not names_secret(name):
+        return None
+    found = find_secrets(value)
+    if found and found[0].value == value:
+        return found[0].kind
+    return kind_of_name(name) if _is_secret_value(name, value, "=", '"') else None
+
+
+def _is_picture(block: Mapping[str, Any], name: str) -> bool:
+    """Whether a field is the content of a picture, in which nothing is looked for."""
+    return name == "data" and block.get("type") == PICTURE
