@@ -130,6 +130,10 @@ class SessionBuilder:
         entry.head = message_head(fields) if entry.type == "message" else None
         entry._fields = None
 
+    def lines_used(self) -> int:
+        """Return how many lines or rows gave entries."""
+        return len(set(self._lines))
+
     def resolve_links(self) -> None:
         """See to it that every parent exists and that there is no cycle; what is changed is reported."""
         for place, entry in enumerate(self.entries):

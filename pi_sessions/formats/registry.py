@@ -105,6 +105,8 @@ class Format(Record):
 
 
 FORMATS = (
+    Format("claude-code", "Claude Code", "claude_code"),
+    Format("codex", "Codex", "codex", (".jsonl", ".jsonl.zst")),
     # Last: it says why a file is nobody's.
     Format("pi", "Pi", "pi_format"),
 )

@@ -1,0 +1,218 @@
+"""Makes the tree of a Claude Code transcript once every record is known.
+
+The parent chain of the file names records; here it becomes links between entries: parts of one answer are one entry,
+results and notes stand one after the other behind the entry they belong to, a compaction hangs under the record it
+followed, and what it kept goes on behind it. Pure but for the builder it works on.
+
+Source: Claude Code 2.1 session files (parentUuid, logicalParentUuid, compactMetadata).
+"""
+
+from __future__ import annotations
+
+from pi_sessions.context import EDITABLE_ROLES
+from pi_sessions.formats.building import computed_id
+from pi_sessions.formats.parsed import Repair
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pi_sessions.formats.building import SessionBuilder
+    from pi_sessions.stored import JsonObject, StoredEntry
+
+
+class Node:
+    """A record that became an entry.
+
+    Attributes:
+        uuid: The record's, empty for records without one and for further parts of a record.
+        parent: Uuid of the record before it.
+        line: Where it stands.
+        entry: What it became.
+        appendage: A result or note: it stands behind another entry and others go on behind it.
+        is_meta: It has no place of its own; it stands behind the record before it in the file.
+        is_boundary: It is a compaction.
+        kept: Uuids a compaction keeps: all of them, or head and tail when `kept_is_segment`.
+        kept_by: (line, compaction) after which this record goes on behind that compaction.
+        fields: A compaction's fields.
+    """
+
+    __slots__ = (
+        "appendage", "entry", "fields", "is_boundary", "is_meta", "kept", "kept_by", "kept_is_segment", "line", "owner",
+        "parent", "uuid",
+    )  # fmt: skip
+
+    def __init__(self, uuid: str, parent: str | None, line: int) -> None:
+        self.uuid = uuid
+        self.parent = parent
+        self.line = line
+        self.entry: StoredEntry | None = None
+        self.appendage = True
+        self.is_meta = False
+        self.is_boundary = False
+        self.kept: list[str | None] = []
+        self.kept_is_segment = False
+        self.kept_by: list[tuple[int, Node]] = []
+        self.fields: JsonObject | None = None
+        self.owner: Node | None = None
+
+
+def link(
+    builder: SessionBuilder,
+    nodes: list[Node],
+    named: dict[str, Node],
+    last_prompt: tuple[int, str] | None,
+    *,
+    is_side: bool,
+) -> str | None:
+    """Set the parent of every entry.
+
+    Args:
+        nodes: In file order.
+        named: By uuid; parts of one answer all name its node.
+        last_prompt: Line and leaf uuid of the last record that says where the conversation stood.
+        is_side: A subagent's chain inside another file: its first record has no parent here, whatever it names.
+
+    Returns:
+        Entry id of the active leaf.
+    """
+    for node in nodes:
+        for uuid in node.kept:
+            kept = named.get(uuid or "")
+            if kept is not None and node.is_boundary:
+                kept.kept_by.append((node.line, node))
+    ordered = _metas_behind_the_first(nodes)
+    parents = _parents(builder, ordered, named, is_side)
+    ends: dict[Node, Node] = {}
+    for node in _parents_first(ordered, parents):
+        above = parents[id(node)]
+        owner = above.owner or above if above is not None else None
+        end = ends.get(owner, owner) if owner is not None else None
+        assert node.entry is not None
+        node.entry.parent_id = end.entry.id if end is not None and end.entry is not None else None
+        if node.appendage and owner is not None:
+            node.owner = owner
+            ends[owner] = node
+    for node in nodes:
+        if node.is_boundary and node.kept:
+            _keep(builder, node, named)
+    return _leaf(ordered, named, ends, last_prompt)
+
+
+def _metas_behind_the_first(nodes: list[Node]) -> list[Node]:
+    """Return the nodes with those before the first real record moved right behind it."""
+    first = next((place for place, node in enumerate(nodes) if not node.is_meta), 0)
+    return [*nodes[first : first + 1], *nodes[:first], *nodes[first + 1 :]]
+
+
+def _parents(
+    builder: SessionBuilder, nodes: list[Node], named: dict[str, Node], is_side: bool
+) -> dict[int, Node | None]:
+    """Return each node's parent as the file means it: a missing one is the record before."""
+    parents: dict[int, Node | None] = {}
+    before: Node | None = None
+    for node in nodes:
+        found: Node | None = None
+        if node.is_meta:
+            found = before
+        elif node.parent is not None:
+            found = named.get(node.parent)
+            if found is not None:
+                for line, boundary in found.kept_by:
+                    if line < node.line and boundary is not node:
+                        found = boundary
+            if (found is None or found is node) and (before is not None or not is_side):
+                found = before
+                where = f"linked to the record before, {before.entry.id}" if before and before.entry else "a root now"
+                entry_id = node.entry.id if node.entry else None
+                text = f"the parent {node.parent} is missing; {where}"
+                builder.repairs.append(Repair(node.line, "missing_parent", text, entry_id))
+        elif node.is_boundary:
+            found = before
+        parents[id(node)] = found
+        before = node
+    return parents
+
+
+def _parents_first(nodes: list[Node], parents: dict[int, Node | None]) -> list[Node]:
+    """Return the nodes in file order, but none before its parent; those of a cycle come last."""
+    waiting: dict[int, list[Node]] = {}
+    placed: set[int] = set()
+    ordered: list[Node] = []
+    for node in nodes:
+        above = parents[id(node)]
+        if above is not None and id(above) not in placed:
+            waiting.setdefault(id(above), []).append(node)
+            continue
+        ready = [node]
+        while ready:
+            current = ready.pop()
+            placed.add(id(current))
+            ordered.append(current)
+            ready += reversed(waiting.pop(id(current), []))
+    return ordered + [node for node in nodes if id(node) not in placed]
+
+
+def _leaf(
+    nodes: list[Node], named: dict[str, Node], ends: dict[Node, Node], last_prompt: tuple[int, str] | None
+) -> str | None:
+    """Return the newest record's entry, or where the last prompt says that the conversation stood after it."""
+    records = [node for node in nodes if not node.is_meta] or nodes
+    if not records:
+        return None
+    last = max(records, key=lambda node: node.line)
+    if last_prompt is not None and last_prompt[0] > last.line:
+        last = named.get(last_prompt[1], last)
+    owner = last.owner or last
+    end = ends.get(owner, last)
+    return end.entry.id if end.entry is not None else None
+
+
+def _keep(builder: SessionBuilder, node: Node, named: dict[str, Node]) -> None:
+    """Say what a compaction kept: the first kept entry, and an omission for each later one that was not kept."""
+    assert node.entry is not None
+    assert node.fields is not None
+    path: list[StoredEntry] = []
+    seen: set[str] = set()
+    above = builder.entry(node.entry.parent_id)
+    while above is not None and above.id not in seen:
+        seen.add(above.id)
+        path.append(above)
+        if above.type == "compaction":
+            break
+        above = builder.entry(above.parent_id)
+    path.reverse()
+    places = {entry.id: place for place, entry in enumerate(path)}
+    marked = [named[uuid].entry for uuid in node.kept if uuid is not None and uuid in named]
+    found = sorted(places[entry.id] for entry in marked if entry is not None and entry.id in places)
+    if not found:
+        return
+    kept = set(range(found[0], found[-1] + 1)) if node.kept_is_segment else set(found)
+    node.fields["firstKeptEntryId"] = path[found[0]].id
+    builder.replace(node.entry, node.fields)
+    last = node.entry.id
+    edits: list[tuple[str, str]] = []
+    for place in range(found[0], len(path)):
+        entry = path[place]
+        if place not in kept and entry.role in EDITABLE_ROLES and not _answers(entry, path, kept):
+            edits.append((computed_id("omitted", node.entry.id, entry.id), entry.id))
+    if not edits:
+        return
+    children = [entry for entry in builder.entries if entry.parent_id == last]
+    for edit_id, target in edits:
+        fields: JsonObject = {"targetId": target, "replacement": None}
+        where = {"id": edit_id, "parent": last, "time_ms": node.entry.time_ms, "line": node.line}
+        last = builder.add("context_edit", fields, **where).id  # type: ignore[arg-type]
+    for child in children:
+        child.parent_id = last
+
+
+def _answers(entry: StoredEntry, path: list[StoredEntry], kept: set[int]) -> bool:
+    """Whether an entry is the result of a call in a kept answer, whose own record was not named."""
+    if entry.role != "toolResult" or entry.message is None:
+        return False
+    call = entry.message.get("toolCallId")
+    for place in kept:
+        message = path[place].message
+        blocks = message["content"] if message is not None and message.get("role") == "assistant" else ()
+        if any(block.get("type") == "toolCall" and block.get("id") == call for block in blocks):
+            return True
+    return False

@@ -1,0 +1,508 @@
+"""Reads a Claude Code transcript: one session, and a child session for each subagent whose records stand in it.
+
+Records become entries one by one (`_Chain`); links are made when all are read, since they may point forwards
+(`claude_code_links`). One answer that was written as several records is one entry; tool results follow their answer one
+after the other; what is no conversation is kept as custom entries beside the record it came after.
+
+Source: Claude Code 2.1 session files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from pi_sessions.errors import SourceError
+from pi_sessions.formats import claude_code_records as records
+from pi_sessions.formats.building import SessionBuilder, computed_id
+from pi_sessions.formats.claude_code import IMPORTER, META_KINDS, is_record
+from pi_sessions.formats.claude_code_links import Node, link
+from pi_sessions.formats.json_lines import JsonLines
+from pi_sessions.formats.parsed import ChildOf, Repair, Tally
+from pi_sessions.times import parse_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from pi_sessions.formats.parsed import ParsedSession
+    from pi_sessions.stored import JsonObject, StoredEntry
+
+NAME = "claude-code"
+# The mark our exporter leaves, so that an exported session is known again.
+OUR_MARK = "piSession"
+_CORE = frozenset(
+    "type uuid parentUuid logicalParentUuid sessionId timestamp message isSidechain forkedFrom agentId isMeta "
+    f"toolUseResult costUSD isApiErrorMessage {OUR_MARK}".split()
+)
+# What nearly every record repeats; kept once per session, and with an entry only where it differs.
+_CONSTANT = ("cwd", "version", "gitBranch", "userType", "entrypoint", "slug", "teamName")
+_UUID = re.compile(r'"uuid"\s*:\s*"([^"\\]+)"')
+_AGENT_FILE = re.compile(r"agent-([A-Za-z0-9._-]+)\.jsonl")
+
+
+def read_transcript(path: str) -> Iterator[ParsedSession]:
+    """Read one file.
+
+    Raises:
+        SourceError: it cannot be read, or holds no record of Claude Code.
+    """
+    lines = JsonLines(path, is_record, name_of=_torn_name)
+    transcript = _Transcript(path, lines)
+    for line, record in lines:
+        transcript.take(line, record)
+    if not transcript.understood:
+        raise SourceError(f"{path} holds no record of Claude Code")
+    yield from transcript.finish()
+
+
+def _torn_name(text: str) -> str | None:
+    found = _UUID.search(text)
+    return found[1] if found else None
+
+
+class _Group:
+    """One answer of the model, perhaps written as several records."""
+
+    __slots__ = ("blocks", "entry", "message", "node")
+
+    def __init__(self, node: Node, entry: StoredEntry, message: JsonObject, blocks: list[JsonObject]) -> None:
+        self.node = node
+        self.entry = entry
+        self.message = message
+        self.blocks = blocks
+
+
+class _Chain:
+    """The records of one conversation: the session's own, or one subagent's.
+
+    Attributes:
+        key: Empty for the session's own; else the agent's id, or what stands for it.
+        nodes: For linking, in file order.
+        said: Whether somebody said something.
+    """
+
+    def __init__(self, key: str, path: str) -> None:
+        self.key = key
+        self.builder = SessionBuilder(NAME, path, IMPORTER)
+        self.nodes: list[Node] = []
+        self.named: dict[str, Node] = {}
+        self.constant: JsonObject = {}
+        self.said = False
+        self.command: str | None = None
+        self.prompt: str | None = None
+        self.calls: dict[str, str] = {}
+        self.cwd = ""
+        self.title: str | None = None
+        self.given_name: str | None = None
+        self.last_prompt: tuple[int, str] | None = None
+        self.fork: tuple[str, str] | None = None
+        self._groups: dict[tuple[str, str], _Group] = {}
+        self._answers_wanted: list[tuple[StoredEntry, JsonObject]] = []
+        self._open_boundary: Node | None = None
+        self._model = ""
+
+    # --- records with a uuid --------------------------------------------------------------------------------------
+
+    def take(self, line: int, record: JsonObject) -> None:
+        """Take in a record of the parent chain."""
+        uuid = str(record["uuid"])
+        if uuid in self.named:
+            self._repeated(line, uuid, record)
+            return
+        for name in _CONSTANT:
+            if _small(record.get(name)):
+                self.constant.setdefault(name, record[name])
+        if not self.cwd and isinstance(record.get("cwd"), str):
+            self.cwd = record["cwd"]
+        fork = record.get("forkedFrom")
+        if self.fork is None and isinstance(fork, dict) and isinstance(fork.get("sessionId"), str):
+            self.fork = (fork["sessionId"], str(fork.get("messageUuid") or ""))
+        time_ms = self._time(record, line)
+        node = Node(uuid, _text(record.get("parentUuid")), line)
+        kind = record["type"]
+        message = record.get("message")
+        if kind == "user" and isinstance(message, dict):
+            self._user(node, record, message, time_ms)
+        elif kind == "assistant" and isinstance(message, dict):
+            self._assistant(node, record, message, time_ms)
+        elif kind == "system" and record.get("subtype") == "compact_boundary":
+            self._boundary(node, record, time_ms)
+        else:
+            subtype = record.get("subtype")
+            name = f"{kind}.{subtype}" if isinstance(subtype, str) else str(kind)
+            data: JsonObject = {key: record[key] for key in ("type", "message", "toolUseResult") if key in record}
+            data |= self._rest(record)
+            self._note(node, self.builder.custom(name, data, **self._at(node, record, time_ms)))
+
+    def _at(self, node: Node, record: JsonObject, time_ms: int | None) -> dict[str, Any]:
+        mark = record.get(OUR_MARK)
+        ours = mark.get("id") if isinstance(mark, dict) else None
+        own_id = ours if isinstance(ours, str) and ours and ours not in self.builder else node.uuid
+        return {
+            "id": own_id,
+            "parent": None,
+            "time_ms": time_ms,
+            "line": node.line,
+            "foreign_id": None if own_id == node.uuid else node.uuid,
+        }
+
+    def _time(self, record: JsonObject, line: int) -> int | None:
+        time_ms = parse_time(record.get("timestamp"))
+        if time_ms is None or not -62_135_596_800_000 <= time_ms < 253_402_300_800_000:
+            time_ms = self.builder.entries[-1].time_ms if self.builder.entries else None
+            self.builder.repairs.append(
+                _repair(line, "no_time", "no readable time; that of the record before was taken")
+            )
+        return time_ms
+
+    def _note(self, node: Node, entry: StoredEntry, *, appendage: bool = True) -> None:
+        node.entry = entry
+        node.appendage = appendage
+        self.nodes.append(node)
+        if node.uuid:
+            self.named[node.uuid] = node
+
+    def _rest(self, record: JsonObject) -> JsonObject:
+        """Return the fields beside the message that differ from what the session's records usually say."""
+        return {
+            name: value
+            for name, value in record.items()
+            if name not in _CORE and value is not None and self.constant.get(name, value) != value
+        }
+
+    def _repeated(self, line: int, uuid: str, record: JsonObject) -> None:
+        known = self.named[uuid]
+        if self._open_boundary is not None and known.line < self._open_boundary.line:
+            known.kept_by.append((self._open_boundary.line, self._open_boundary))
+            self.builder.repairs.append(_repair(line, "kept_again", "a record kept by a compaction is there again"))
+            return
+        parent = _text(record.get("parentUuid"))
+        if parent is not None and parent != uuid and known.parent is None and not known.is_boundary:
+            known.parent = parent
+        self.builder.repairs.append(_repair(line, "repeated", "a record that is there already was left out"))
+
+    def _user(self, node: Node, record: JsonObject, message: JsonObject, time_ms: int | None) -> None:
+        content = message.get("content")
+        if record.get("isCompactSummary"):
+            self._summary(node, record, records.first_text(content), time_ms)
+            return
+        where = self._at(node, record, time_ms)
+        rest = self._rest(record)
+        extra: JsonObject = {"claudeCode": rest} if rest else {}
+        results = [
+            block for block in content if isinstance(block, dict) and block.get("type") == "tool_result"
+        ] if isinstance(content, list) else []  # fmt: skip
+        if results:
+            self._results(node, record, results, where, extra)
+            return
+        kind = records.machine_kind(record, content)
+        shown = records.user_content(content)
+        if kind is not None:
+            if kind == "command" and self.command is None:
+                self.command = records.command_title(content)
+            shown_to_people = kind in ("command", "shell", "interrupted")
+            entry = self.builder.text_for_model(kind, shown, display=shown_to_people, details=rest or None, **where)
+            self._note(node, entry, appendage=False)
+        elif record.get("isVisibleInTranscriptOnly"):
+            self._note(node, self.builder.custom("transcript-only", {"content": content, **rest}, **where))
+        else:
+            self.said = True
+            if self.prompt is None:
+                self.prompt = records.first_text(content)
+            entry = self.builder.message({"role": "user", "content": shown, **extra}, **where)
+            self._note(node, entry, appendage=False)
+
+    def _results(
+        self, node: Node, record: JsonObject, results: list[JsonObject], where: dict[str, Any], extra: JsonObject
+    ) -> None:
+        details = record.get("toolUseResult")
+        other = [block for block in record["message"]["content"] if block not in results]
+        for number, block in enumerate(results):
+            call = str(block.get("tool_use_id") or "")
+            message = records.result_message(block, self.calls.get(call, ""), details if len(results) == 1 else None)
+            message |= extra if not number else {}
+            if len(results) > 1 and not number and details is not None:
+                message["details"] = details
+            at = where if not number else {**where, "id": f"{where['id']}.{number}", "foreign_id": node.uuid}
+            entry = self.builder.message(message, **at)
+            if not message["toolName"]:
+                self._answers_wanted.append((entry, message))
+            part = node if not number else Node("", node.uuid, node.line)
+            self._note(part, entry)
+        if other:
+            at = {**where, "id": f"{where['id']}.{len(results)}", "foreign_id": node.uuid}
+            content = records.user_content(other)
+            if records.machine_kind(record, other) is not None:
+                entry = self.builder.text_for_model("meta", content, **at)
+            else:
+                entry = self.builder.message({"role": "user", "content": content}, **at)
+            self._note(Node("", node.uuid, node.line), entry)
+
+    def _assistant(self, node: Node, record: JsonObject, message: JsonObject, time_ms: int | None) -> None:
+        self.said = True
+        model = message.get("model")
+        if model == records.SYNTHETIC_MODEL and not record.get("isApiErrorMessage"):
+            self._note(node, self.builder.custom("synthetic", message, **self._at(node, record, time_ms)))
+            return
+        blocks = records.assistant_blocks(message.get("content"))
+        for block in blocks:
+            if block["type"] == "toolCall":
+                self.calls[block["id"]] = block["name"]
+        key = (str(message.get("id") or ""), str(record.get("requestId") or ""))
+        group = self._groups.get(key) if key[0] else None
+        if group is not None:
+            self._more_of(group, node, record, message, blocks)
+            return
+        answer: JsonObject = {
+            "role": "assistant",
+            "content": blocks,
+            "api": "anthropic-messages",
+            "provider": "anthropic",
+            "model": model if isinstance(model, str) and model != records.SYNTHETIC_MODEL else self._model,
+            "usage": records.usage_of(message.get("usage"), record.get("costUSD")),
+            "stopReason": records.stop_reason(message.get("stop_reason"), blocks),
+        }
+        self._model = answer["model"]
+        if record.get("isApiErrorMessage"):
+            answer["stopReason"] = "error"
+            answer["errorMessage"] = records.first_text(message.get("content"))
+            answer["content"] = []
+        if key[0]:
+            answer["responseId"] = key[0]
+        if isinstance(message.get("stop_reason"), str):
+            answer["rawStopReason"] = message["stop_reason"]
+        rest = self._rest(record)
+        usage = records.usage_rest(message.get("usage"))
+        rest |= {"usage": usage} if usage else {}
+        if key[1]:
+            rest["requestId"] = key[1]
+        if rest:
+            answer["claudeCode"] = rest
+        entry = self.builder.message(answer, **self._at(node, record, time_ms))
+        self._note(node, entry, appendage=False)
+        if key[0]:
+            self._groups[key] = _Group(node, entry, answer, blocks)
+
+    def _more_of(
+        self, group: _Group, node: Node, record: JsonObject, message: JsonObject, blocks: list[JsonObject]
+    ) -> None:
+        """Join a further record of an answer to it; its usage is the last one's."""
+        answer = group.message
+        again = ("toolCall", "thinking")
+        group.blocks += [block for block in blocks if block["type"] not in again or block not in group.blocks]
+        answer["content"] = group.blocks
+        answer["usage"] = records.usage_of(message.get("usage") or {}, record.get("costUSD"))
+        answer["stopReason"] = records.stop_reason(message.get("stop_reason"), group.blocks)
+        if isinstance(message.get("stop_reason"), str):
+            answer["rawStopReason"] = message["stop_reason"]
+        usage = records.usage_rest(message.get("usage"))
+        if usage:
+            answer.setdefault("claudeCode", {})["usage"] = usage
+        self.builder.replace(group.entry, answer)
+        self.named[node.uuid] = group.node
+
+    # --- compaction -----------------------------------------------------------------------------------------------
+
+    def _boundary(self, node: Node, record: JsonObject, time_ms: int | None) -> None:
+        given = record.get("compactMetadata")
+        told = given if isinstance(given, dict) else {}
+        node.is_boundary = True
+        node.parent = _text(record.get("logicalParentUuid")) or node.parent
+        segment, kept = told.get("preservedSegment"), told.get("preservedMessages")
+        if isinstance(segment, dict):
+            node.kept = [_text(segment.get("headUuid")), _text(segment.get("tailUuid"))]
+            node.kept_is_segment = True
+        elif isinstance(kept, dict) and isinstance(kept.get("uuids"), list):
+            node.kept = [uuid for uuid in kept["uuids"] if isinstance(uuid, str)]
+        tokens = told.get("preTokens")
+        where = self._at(node, record, time_ms)
+        fields: JsonObject = {
+            "summary": "",
+            "firstKeptEntryId": where["id"],
+            "tokensBefore": tokens if isinstance(tokens, int) else 0,
+            "claudeCode": self._rest(record),
+        }
+        self._note(node, self.builder.add("compaction", fields, **where), appendage=False)
+        node.fields = fields
+        self._open_boundary = node
+
+    def _summary(self, node: Node, record: JsonObject, text: str, time_ms: int | None) -> None:
+        boundary = self._open_boundary
+        if boundary is not None and boundary.fields is not None and not boundary.fields["summary"]:
+            boundary.fields["summary"] = text
+            assert boundary.entry is not None
+            self.builder.replace(boundary.entry, boundary.fields)
+            self.named[node.uuid] = boundary
+            return
+        where = self._at(node, record, time_ms)
+        fields = {"summary": text, "firstKeptEntryId": where["id"], "tokensBefore": 0}
+        node.is_boundary = True
+        self._note(node, self.builder.add("compaction", fields, **where), appendage=False)
+        node.fields = fields
+        self._open_boundary = node
+
+    # --- records without a uuid -----------------------------------------------------------------------------------
+
+    def take_meta(self, line: int, kind: str, record: JsonObject, own_session: str) -> None:
+        """Take in a record about the session; it stands behind the record before it."""
+        time_ms = parse_time(record.get("timestamp")) or (self.builder.entries[-1].time_ms if self.nodes else None)
+        data = {name: value for name, value in record.items() if name != "sessionId" or value != own_session}
+        where: dict[str, Any] = {"parent": None, "time_ms": time_ms, "line": line, "foreign_id": None}
+        where["id"] = self._free(computed_id(data, self.nodes[-1].uuid if self.nodes else ""))
+        if kind == "custom-title" and isinstance(record.get("customTitle"), str):
+            entry = self.builder.add("session_info", {"name": record["customTitle"]}, **where)
+            self.given_name = record["customTitle"].strip() or None
+        elif kind in META_KINDS:
+            entry = self.builder.custom(kind, data, **where)
+        else:
+            entry = self.builder.not_understood(kind, data, **where)
+        if kind == "ai-title" and isinstance(record.get("aiTitle"), str):
+            self.title = record["aiTitle"].strip() or self.title
+        elif kind == "summary" and record.get("leafUuid") in self.named and isinstance(record.get("summary"), str):
+            self.title = record["summary"].strip() or self.title
+        elif kind == "last-prompt" and isinstance(record.get("leafUuid"), str):
+            self.last_prompt = (line, record["leafUuid"])
+        node = Node("", None, line)
+        node.is_meta = True
+        self._note(node, entry)
+
+    def _free(self, entry_id: str) -> str:
+        number, free = 1, entry_id
+        while free in self.builder:
+            number += 1
+            free = f"{entry_id}{number}"
+        return free
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def finish_links(self) -> str | None:
+        """Link everything and return the leaf."""
+        for entry, message in self._answers_wanted:
+            name = self.calls.get(message["toolCallId"])
+            if name:
+                message["toolName"] = name
+                self.builder.replace(entry, message)
+        for node in self.nodes:
+            if node.is_boundary and node.fields is not None and not node.fields["summary"] and node.entry is not None:
+                node.entry.type = "custom"
+                data = node.fields["claudeCode"]
+                self.builder.replace(node.entry, {"customType": f"{NAME}.compact_boundary", "data": data})
+                node.is_boundary = False
+        return link(self.builder, self.nodes, self.named, self.last_prompt, is_side=bool(self.key))
+
+
+class _Transcript:
+    """All chains of one file."""
+
+    def __init__(self, path: str, lines: JsonLines) -> None:
+        self.path = path
+        self.lines = lines
+        self.understood = 0
+        named = _AGENT_FILE.fullmatch(os.path.basename(path))
+        self.agent = named[1] if named else None
+        self.home = _Chain("", path)
+        self.sides: dict[str, _Chain] = {}
+        self._side_of: dict[str, str] = {}
+        self._ids: dict[str, None] = {}
+
+    def take(self, line: int, record: JsonObject) -> None:
+        """Take in one record."""
+        kind = record.get("type")
+        session = record.get("sessionId")
+        if isinstance(session, str) and session:
+            self._ids.setdefault(session)
+        if not isinstance(kind, str) or not kind:
+            self.lines.lose(line, "no_type", "an object without a type is no record")
+            return
+        self.understood += is_record(record)
+        uuid = record.get("uuid")
+        self.lines.use(line, "entries")
+        if isinstance(uuid, str) and uuid:
+            self.lines.seen.add(uuid)
+            self._chain_of(record, uuid).take(line, record)
+        else:
+            self.home.take_meta(line, kind, record, next(iter(self._ids), ""))
+
+    def _chain_of(self, record: JsonObject, uuid: str) -> _Chain:
+        agent = record.get("agentId")
+        if self.agent is not None:
+            return self.home
+        if record.get("isSidechain") is not True:
+            return self.home
+        parent = record.get("parentUuid")
+        if isinstance(agent, str) and agent:
+            key = f"agent-{agent}"
+        else:
+            key = self._side_of.get(str(parent), f"side-{uuid[:8]}")
+        self._side_of[uuid] = key
+        if key not in self.sides:
+            self.sides[key] = _Chain(key, self.path)
+        return self.sides[key]
+
+    def finish(self) -> Iterator[ParsedSession]:
+        """Yield the session itself, then its subagents' conversations."""
+        stem = os.path.basename(self.path).removesuffix(".jsonl")
+        session_id = stem if stem in self._ids else next(iter(self._ids), f"claude-code-{self.lines.digest[:32]}")
+        prompts = self._prompts()
+        told: dict[str, Any] = {}
+        if self.home.nodes or not self.sides:
+            if self.agent is not None:
+                told["child_of"] = ChildOf(session_id, self.agent)
+                session_id = f"{session_id}.agent-{self.agent}"
+            yield self._session(self.home, session_id, lines=self.lines, **told)
+            rest: JsonLines | None = None
+        else:
+            rest = self.lines
+        for key, chain in self.sides.items():
+            agent = key.removeprefix("agent-") if key.startswith("agent-") else None
+            call = prompts.get(chain.prompt or "")
+            child = ChildOf(session_id, agent, call)
+            yield self._session(chain, f"{session_id}.{key}", lines=rest, child_of=child)
+            rest = None
+
+    def _prompts(self) -> dict[str, str]:
+        """Return which tool call gave which prompt to a subagent."""
+        found: dict[str, str] = {}
+        if self.sides:
+            for entry in self.home.builder.entries:
+                message = entry.message
+                for block in message["content"] if message and message.get("role") == "assistant" else ():
+                    prompt = block.get("arguments", {}).get("prompt") if block.get("type") == "toolCall" else None
+                    if isinstance(prompt, str):
+                        found.setdefault(prompt, block["id"])
+        return found
+
+    def _session(self, chain: _Chain, session_id: str, *, lines: JsonLines | None, **told: Any) -> ParsedSession:
+        leaf = chain.finish_links()
+        builder = chain.builder
+        constant = {name: value for name, value in chain.constant.items() if name != "cwd"}
+        told |= {
+            "id": session_id,
+            "header": {"claudeCode": constant} if constant else {},
+            "cwd": chain.cwd,
+            "leaf": leaf,
+            "name": chain.given_name,
+            "title": chain.title or chain.command,
+            "parent_ref": chain.fork[0] if chain.fork else None,
+            "copied": "child_of" not in told,
+        }
+        if lines is not None:
+            return builder.finish_lines(lines, **told)
+        own = builder.lines_used()
+        tally = Tally(lines=own, header=0, entries=own, facts=0, blank=0, skipped=0, lost=0)
+        file = self.lines
+        return builder.finish(tally=tally, digest=file.digest, size=file.size, mtime_ms=file.mtime_ms, **told)
+
+
+def _small(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _repair(line: int, code: str, message: str) -> Repair:
+    return Repair(line, code, message)

@@ -1,0 +1,503 @@
+"""Reads a Codex rollout: a line of items, in which rollbacks begin branches and compactions replace what was before.
+
+The conversation is stored twice, as items and as events; items count, and an event counts only when no item says the
+same. Items of one answer become one entry. What is no conversation is kept as custom entries in its place.
+
+Source: Codex 0.9x rollouts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+
+from pi_sessions.errors import SourceError
+from pi_sessions.formats import codex_items as items
+from pi_sessions.formats.building import SessionBuilder, computed_id
+from pi_sessions.formats.codex import IMPORTER, ITEM_KINDS, is_old_record, is_record
+from pi_sessions.formats.json_lines import JsonLines
+from pi_sessions.formats.parsed import ChildOf, Repair
+from pi_sessions.times import parse_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from pi_sessions.formats.parsed import ParsedSession
+    from pi_sessions.stored import JsonObject, StoredEntry
+
+NAME = "codex"
+# The mark our exporter leaves, so that an exported session is known again.
+OUR_MARK = "piSession"
+_ITEM_ID = re.compile(r"-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.jsonl$")
+_KNOWN_EVENTS = frozenset(
+    """
+    task_started task_complete turn_started turn_complete turn_aborted mcp_tool_call_begin mcp_tool_call_end
+    patch_apply_begin patch_apply_end web_search_begin web_search_end exec_command_begin exec_command_end
+    exec_approval_request apply_patch_approval_request background_event stream_error error warning turn_diff
+    plan_update entered_review_mode exited_review_mode view_image_tool_call dynamic_tool_call_request
+    dynamic_tool_call_response item_completed item_started undo_completed session_configured shutdown_complete
+    agent_reasoning_section_break collab_agent_spawn_end collab_agent_interaction_end collab_waiting_end
+    collab_close_end collab_resume_end model_reroute deprecation_notice elicitation_request
+    """.split()  # noqa: SIM905
+)
+_KNOWN_ITEMS = ITEM_KINDS | {
+    "tool_search_call",
+    "tool_search_output",
+    "image_generation_call",
+    "agent_message",
+    "compaction",
+    "compaction_summary",
+    "context_compaction",
+    "configuration_update",
+}
+_KNOWN_LINES = frozenset(("world_state", "inter_agent_communication", "token_usage", "state"))
+
+
+def read_rollout(path: str) -> Iterator[ParsedSession]:
+    """Read one file.
+
+    Raises:
+        SourceError: it cannot be read, or holds no record of Codex.
+    """
+    lines = JsonLines(path, lambda value: is_record(value) or is_old_record(value))
+    rollout = _Rollout(path, lines)
+    for line, record in lines:
+        rollout.take(line, record)
+    if not rollout.understood:
+        raise SourceError(f"{path} holds no record of Codex")
+    yield rollout.finish()
+
+
+class _Answer:
+    """The answer of the model that is being put together."""
+
+    __slots__ = ("entry", "is_open", "message")
+
+    def __init__(self, entry: StoredEntry, message: JsonObject) -> None:
+        self.entry = entry
+        self.message = message
+        self.is_open = True
+
+
+class _Heard:
+    """An event that says what an item should say, too."""
+
+    __slots__ = ("line", "payload", "role", "text", "time_ms")
+
+    def __init__(self, role: str, text: str, payload: JsonObject, line: int, time_ms: int | None) -> None:
+        self.role = role
+        self.text = text
+        self.payload = payload
+        self.line = line
+        self.time_ms = time_ms
+
+
+class _Rollout:
+    """One file while it is read.
+
+    Attributes:
+        cursor: Entry the next one hangs under.
+        understood: Records that can only be Codex's.
+    """
+
+    def __init__(self, path: str, lines: JsonLines) -> None:
+        self.path = path
+        self.lines = lines
+        self.builder = SessionBuilder(NAME, path, IMPORTER)
+        self.understood = 0
+        self.cursor: str | None = None
+        self.meta: JsonObject | None = None
+        self.name: str | None = None
+        self._session = ""
+        self._line = 0
+        self._time_ms: int | None = None
+        self._mark: str | None = None
+        self._context: JsonObject = {}
+        self._model = ""
+        self._effort: str | None = None
+        self._answer: _Answer | None = None
+        self._calls: dict[str, str] = {}
+        self._questions: list[StoredEntry] = []
+        self._said: Counter[tuple[str, str]] = Counter()
+        self._heard: list[_Heard] = []
+        self._total: object = None
+
+    # --- lines ----------------------------------------------------------------------------------------------------
+
+    def take(self, line: int, record: JsonObject) -> None:
+        """Take in one line's record, of either layout."""
+        self._line = line
+        time_ms = parse_time(record.get("timestamp"))
+        if time_ms is not None and -62_135_596_800_000 <= time_ms < 253_402_300_800_000:
+            self._time_ms = time_ms
+        mark = record.get(OUR_MARK)
+        own_id = mark.get("id") if isinstance(mark, dict) else None
+        self._mark = own_id if isinstance(own_id, str) and own_id else None
+        kind, payload = record.get("type"), record.get("payload")
+        if isinstance(payload, dict) and isinstance(kind, str):
+            self.understood += is_record(record)
+            self._line_of(kind, payload)
+        elif "record_type" in record:
+            self._keep("state", record)
+        elif kind is None and is_old_record(record):
+            self.understood += 1
+            self._session_meta(record)
+        elif isinstance(kind, str) and kind in _KNOWN_ITEMS:
+            self.understood += is_old_record(record)
+            self._item(kind, record)
+        elif isinstance(kind, str) and kind:
+            self._unknown(kind, record)
+        else:
+            self.lines.lose(line, "no_type", "an object without a type is no record")
+
+    def _line_of(self, kind: str, payload: JsonObject) -> None:
+        inner = payload.get("type")
+        if kind == "session_meta":
+            self._session_meta(payload)
+        elif kind == "turn_context":
+            self._turn_context(payload)
+        elif kind == "compacted":
+            self._compacted(payload)
+        elif kind == "response_item" and isinstance(inner, str):
+            self._item(inner, payload)
+        elif kind == "event_msg" and isinstance(inner, str):
+            self._event(inner, payload)
+        elif kind in _KNOWN_LINES:
+            self._keep(kind, payload)
+        else:
+            self._unknown(kind, payload)
+
+    def _where(self, *told: object) -> dict[str, Any]:
+        """Return the place of a new entry at the cursor; the id follows from what is told and what stands before."""
+        self.lines.use(self._line, "entries")
+        mark, self._mark = self._mark, None
+        made = computed_id(self._session, self.cursor, self._time_ms, *told)
+        number, free = 1, made
+        while free in self.builder:
+            number += 1
+            free = f"{made}{number}"
+        own_id = mark if mark is not None and mark not in self.builder else free
+        return {"id": own_id, "parent": self.cursor, "time_ms": self._time_ms, "line": self._line, "foreign_id": None}
+
+    def _keep(self, kind: str, data: JsonObject) -> None:
+        self.cursor = self.builder.custom(kind, data, **self._where(kind, data)).id
+
+    def _unknown(self, kind: str, data: JsonObject) -> None:
+        self.cursor = self.builder.not_understood(kind, data, **self._where(kind, data)).id
+
+    # --- session and turns ----------------------------------------------------------------------------------------
+
+    def _session_meta(self, payload: JsonObject) -> None:
+        if self.meta is not None:
+            if payload.get("id") == self.meta.get("id"):
+                self.lines.use(self._line, "skipped")
+            else:
+                self._keep("session_meta", payload)
+            return
+        self.meta = payload
+        self._session = str(payload.get("id") or "")
+        self.lines.use(self._line, "header")
+
+    def _turn_context(self, payload: JsonObject) -> None:
+        self._close()
+        told = {name: value for name, value in payload.items() if name != "turn_id"}
+        if told == self._context:
+            self.lines.use(self._line, "skipped")
+            return
+        self._context = told
+        model, effort = payload.get("model"), payload.get("effort")
+        self._keep("turn_context", payload)
+        if isinstance(effort, str) and effort != self._effort:
+            self._effort = effort
+            fields = {"thinkingLevel": "off" if effort == "none" else effort}
+            self.cursor = self.builder.add("thinking_level_change", fields, **self._where("effort", effort)).id
+        if isinstance(model, str) and model and model != self._model:
+            self._model = model
+            fields = {"provider": self._provider(), "modelId": model}
+            self.cursor = self.builder.add("model_change", fields, **self._where("model", model)).id
+
+    def _provider(self) -> str:
+        provider = (self.meta or {}).get("model_provider")
+        return provider if isinstance(provider, str) and provider else "openai"
+
+    # --- items ----------------------------------------------------------------------------------------------------
+
+    def _item(self, kind: str, item: JsonObject) -> None:
+        if kind == "message":
+            self._message(item)
+        elif kind == "reasoning":
+            self._part(items.thinking_block(item), item)
+        elif kind in items.CALLS:
+            call = items.tool_call(item)
+            self._calls[call["id"]] = call["name"]
+            self._part(call, item)
+        elif kind in items.SERVED:
+            self._part({**item, "type": kind}, item)
+        elif kind in items.OUTPUTS:
+            self._close()
+            message = items.result_message(item, self._calls.get(str(item.get("call_id") or item.get("id") or ""), ""))
+            self.cursor = self.builder.message(message, **self._where("output", item)).id
+        elif kind in _KNOWN_ITEMS:
+            self._keep(kind, item)
+        else:
+            self._unknown(kind, item)
+
+    def _message(self, item: JsonObject) -> None:
+        role, blocks = item.get("role"), items.blocks_of(item.get("content"))
+        text = items.text_of(blocks)
+        if role == "assistant":
+            self._was_said("assistant", text)
+            rest = {name: item[name] for name in ("phase", "id") if item.get(name) is not None}
+            for block in blocks:
+                self._part({**block, **({"codex": rest} if rest and block["type"] == "text" else {})}, item)
+            if not blocks:
+                self._part(None, item)
+            return
+        self._close()
+        kind = items.injected_kind(text) if role == "user" else str(role or "unknown")
+        if kind is not None:
+            self.cursor = self.builder.text_for_model(kind, blocks, **self._where("told", item)).id
+            return
+        self._was_said("user", text)
+        self._flush()
+        self._ask({"role": "user", "content": blocks}, self._where("user", item))
+
+    def _ask(self, message: JsonObject, where: dict[str, Any]) -> None:
+        entry = self.builder.message(message, **where)
+        self._questions.append(entry)
+        self.cursor = entry.id
+
+    def _part(self, block: JsonObject | None, item: JsonObject) -> None:
+        """Add a block to the answer that is open, or begin one."""
+        answer = self._answer
+        if answer is None or not answer.is_open:
+            message: JsonObject = {
+                "role": "assistant",
+                "content": [],
+                "api": "openai-responses",
+                "provider": self._provider(),
+                "model": self._model,
+                "usage": items.no_usage(),
+                "stopReason": "stop",
+            }
+            entry = self.builder.message(message, **self._where("answer", item))
+            answer = self._answer = _Answer(entry, message)
+            self.cursor = entry.id
+        self.lines.use(self._line, "entries")
+        if block is not None:
+            answer.message["content"].append(block)
+            if block["type"] == "toolCall":
+                answer.message["stopReason"] = "toolUse"
+
+    def _close(self) -> None:
+        """End the open answer; its usage may still come."""
+        answer = self._answer
+        if answer is not None and answer.is_open:
+            answer.is_open = False
+            self.builder.replace(answer.entry, answer.message)
+
+    # --- events ---------------------------------------------------------------------------------------------------
+
+    def _event(self, kind: str, payload: JsonObject) -> None:
+        if kind in ("user_message", "agent_message", "agent_reasoning"):
+            text = payload.get("text") if kind == "agent_reasoning" else payload.get("message")
+            self._hear(kind, text if isinstance(text, str) else "", payload)
+        elif kind == "token_count":
+            self._tokens(payload)
+        elif kind == "thread_rolled_back":
+            self._roll_back(payload)
+        elif kind == "context_compacted":
+            self.lines.use(self._line, "skipped")
+        elif kind == "thread_name_updated" and isinstance(payload.get("thread_name"), str):
+            self.name = payload["thread_name"].strip() or None
+            where = self._where("name", payload)
+            self.cursor = self.builder.add("session_info", {"name": payload["thread_name"]}, **where).id
+        elif kind in _KNOWN_EVENTS:
+            self._keep(kind, payload)
+        else:
+            self._unknown(kind, payload)
+
+    def _was_said(self, role: str, text: str) -> None:
+        """Note what an item says; an event that said it before is done with."""
+        text = text.strip()
+        for heard in self._heard:
+            if heard.role == role and heard.text == text:
+                self._heard.remove(heard)
+                return
+        self._said[role, text] += 1
+
+    def _hear(self, kind: str, text: str, payload: JsonObject) -> None:
+        """Take in an event that says what an item says."""
+        self.lines.use(self._line, "skipped")
+        text = text.strip()
+        if kind == "agent_reasoning":
+            answer = self._answer.message["content"] if self._answer is not None else []
+            if any(text in block["thinking"] for block in answer if block["type"] == "thinking"):
+                return
+            self._heard.append(_Heard("reasoning", text, payload, self._line, self._time_ms))
+            return
+        role = "user" if kind == "user_message" else "assistant"
+        if self._said[role, text] > 0:
+            self._said[role, text] -= 1
+            return
+        if role == "user":
+            self._flush()
+        self._heard.append(_Heard(role, text, payload, self._line, self._time_ms))
+
+    def _flush(self) -> None:
+        """Take in the events that no item repeated."""
+        heard, self._heard = self._heard, []
+        line, time_ms, mark = self._line, self._time_ms, self._mark
+        thoughts = self._thoughts() if any(each.role == "reasoning" for each in heard) else ""
+        for each in heard:
+            self._line, self._time_ms, self._mark = each.line, each.time_ms, None
+            if each.role == "user":
+                self._close()
+                self._ask({"role": "user", "content": each.text}, self._where("heard", each.payload))
+            elif each.role == "assistant":
+                self._part({"type": "text", "text": each.text}, each.payload)
+            elif each.text not in thoughts:
+                self._part({"type": "thinking", "thinking": each.text}, each.payload)
+        self._line, self._time_ms, self._mark = line, time_ms, mark
+        if heard:
+            self._close()
+
+    def _thoughts(self) -> str:
+        """Return the reasoning of the last answers, for telling whether an event repeats it."""
+        found: list[str] = []
+        for entry in reversed(self.builder.entries[-200:]):
+            message = entry.message
+            if message is not None and message.get("role") == "user":
+                break
+            if message is not None and message.get("role") == "assistant":
+                found += [block["thinking"] for block in message["content"] if block.get("type") == "thinking"]
+        if self._answer is not None:
+            found += [block["thinking"] for block in self._answer.message["content"] if block["type"] == "thinking"]
+        return "\n".join(found)
+
+    def _tokens(self, payload: JsonObject) -> None:
+        """Give the answer before it its usage; the same totals again are only a refresh of limits."""
+        self.lines.use(self._line, "skipped")
+        info = payload.get("info")
+        if not isinstance(info, dict) or not isinstance(info.get("last_token_usage"), dict):
+            return
+        total = info.get("total_token_usage", info["last_token_usage"])
+        if total == self._total or self._answer is None:
+            return
+        self._total = total
+        message = self._answer.message
+        usage = items.usage_of(info["last_token_usage"])
+        message["usage"] = usage if message["usage"] == items.no_usage() else items.add_usage(message["usage"], usage)
+        self.lines.use(self._line, "facts")
+        if not self._answer.is_open:
+            self.builder.replace(self._answer.entry, message)
+
+    def _roll_back(self, payload: JsonObject) -> None:
+        """Go back before the last questions; they stay as a branch."""
+        self._close()
+        self._flush()
+        turns = payload.get("num_turns")
+        count = turns if isinstance(turns, int) and not isinstance(turns, bool) and turns > 0 else 0
+        if count and self._questions:
+            first = self._questions[-count:][0]
+            del self._questions[-count:]
+            self.cursor = first.parent_id
+        self._answer = None
+        self._keep("thread_rolled_back", payload)
+
+    # --- compaction -----------------------------------------------------------------------------------------------
+
+    def _compacted(self, payload: JsonObject) -> None:
+        self._close()
+        self._flush()
+        self._answer = None
+        given = payload.get("message")
+        text = given if isinstance(given, str) else ""
+        history = payload.get("replacement_history")
+        kept, other = self._kept(history if isinstance(history, list) else [], text)
+        where = self._where("compacted", payload)
+        rest = {name: value for name, value in payload.items() if name not in ("message", "replacement_history")}
+        fields: JsonObject = {
+            "summary": text or items.STOCK_SUMMARY,
+            "firstKeptEntryId": where["id"],
+            "tokensBefore": 0,
+            "fromHook": True,
+        }
+        if not text:
+            rest["message"] = given
+        details: JsonObject = {name: value for name, value in (("items", other), ("codex", rest)) if value}
+        if isinstance(history, list):
+            details["replaced"] = len(history)
+        fields["details"] = details
+        self.cursor = self.builder.add("compaction", fields, **where).id
+        for number, blocks in enumerate(kept):
+            at = self._where("kept", number, where["id"])
+            self.cursor = self.builder.text_for_model("kept", blocks, **at).id
+
+    def _kept(self, history: list[Any], summary: str) -> tuple[list[list[JsonObject]], list[JsonObject]]:
+        """Return what people said that Codex goes on showing to the model, and the items that have no place with us."""
+        kept: list[list[JsonObject]] = []
+        other: list[JsonObject] = []
+        for item in history:
+            if not isinstance(item, dict):
+                continue
+            blocks = items.blocks_of(item.get("content")) if item.get("type") == "message" else []
+            text = items.text_of(blocks)
+            if item.get("role") != "user" or not blocks:
+                other.append(item)
+            elif summary and summary.strip() in text:
+                continue
+            else:
+                kept.append(blocks)
+        return kept, other
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def finish(self) -> ParsedSession:
+        """Return the session."""
+        self._close()
+        self._flush()
+        meta = self.meta or {}
+        named = _ITEM_ID.search(os.path.basename(self.path))
+        session_id = self._session or (named[1] if named else f"codex-{self.lines.digest[:32]}")
+        if self.meta is None:
+            self.builder.repairs.append(_no_header(session_id))
+        fork = meta.get("forked_from_id")
+        cwd = meta.get("cwd")
+        if not isinstance(cwd, str):
+            git_cwd = self._context.get("cwd")
+            cwd = git_cwd if isinstance(git_cwd, str) else ""
+        child = _child_of(meta, session_id)
+        return self.builder.finish_lines(
+            self.lines,
+            id=session_id,
+            header={"codex": meta} if meta else {},
+            cwd=cwd,
+            created_ms=parse_time(meta.get("timestamp")),
+            leaf=self.cursor,
+            parent_ref=fork if isinstance(fork, str) and fork else None,
+            name=self.name,
+            child_of=child,
+            copied=child is None,
+        )
+
+
+def _no_header(session_id: str) -> Repair:
+    return Repair(None, "header_missing", f"the file has no session_meta; the session got the id {session_id}")
+
+
+def _child_of(meta: JsonObject, session_id: str) -> ChildOf | None:
+    """Return which thread began this one as its subagent, None when a person did."""
+    parent = meta.get("parent_thread_id")
+    source = meta.get("source")
+    if isinstance(source, dict):
+        inside = source.get("subagent", source.get("sub_agent"))
+        spawned = inside.get("thread_spawn") if isinstance(inside, dict) else None
+        if isinstance(spawned, dict):
+            parent = parent or spawned.get("parent_thread_id")
+        if inside is not None and not isinstance(parent, str):
+            return ChildOf("", session_id)
+    return ChildOf(parent, session_id) if isinstance(parent, str) and parent else None
