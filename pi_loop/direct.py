@@ -3,10 +3,11 @@
 Source: Pi 1.6.0, "One assistant response" (what `completeSimple` does in pi-ai).
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 from inspect import isawaitable
 
-from pi_loop.events import StreamDone, StreamError
+from pi_loop.events import AssistantMessageEvent, StreamDone, StreamError
 from pi_loop.types import Model, Request, ResultStream, StreamFn, StreamOptions
 from pi_sessions.messages import AssistantMessage, Message, UserMessage
 
@@ -32,11 +33,21 @@ async def complete(
     stream = stream_fn(model, Request(messages), options or StreamOptions())
     if isawaitable(stream):
         stream = await stream
-    async for event in stream:
-        if isinstance(event, StreamDone):
-            return event.message
-        if isinstance(event, StreamError):
-            return event.error
+    async with closed_after(stream):
+        async for event in stream:
+            if isinstance(event, StreamDone):
+                return event.message
+            if isinstance(event, StreamError):
+                return event.error
     if isinstance(stream, ResultStream):
         return await stream.result()
     raise RuntimeError("The model's stream ended without a final event")
+
+
+def closed_after(stream: AsyncIterator[AssistantMessageEvent]) -> AsyncExitStack:
+    """Return an async `with` block at whose end a stream that can be closed is."""
+    stack = AsyncExitStack()
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        stack.push_async_callback(close)
+    return stack

@@ -21,6 +21,7 @@ import anyio
 
 from pi_loop.abort import AbortSignal
 from pi_loop.agent import Agent
+from pi_loop.direct import closed_after
 from pi_loop.events import (
     AssistantMessageEvent,
     LoopEvent,
@@ -525,8 +526,10 @@ def _answer_first(answer: AssistantMessage, stream_fn: StreamFn) -> StreamFn:
                 yield StreamDone.model_validate({"reason": answer.stop_reason, "message": answer})
             return
         asked = stream_fn(model, request, options)
-        async for event in await asked if isawaitable(asked) else asked:
-            yield event
+        events = await asked if isawaitable(asked) else asked
+        async with closed_after(events):
+            async for event in events:
+                yield event
 
     return stream
 
