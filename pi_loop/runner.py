@@ -23,7 +23,7 @@ from pi_loop.queues import QueueMode
 from pi_loop.runner_host import RunnerHost
 from pi_loop.runner_messages import model_messages, readable, user_messages
 from pi_loop.runner_moves import SessionMoves
-from pi_loop.runner_run import SessionRun, model_entry, omission, thinking_entry
+from pi_loop.runner_run import SessionRun, believable_size, model_entry, omission, thinking_entry
 from pi_loop.runner_summaries import Sleep
 from pi_loop.runner_types import (
     CompactionDone,
@@ -52,7 +52,6 @@ from pi_loop.types import (
     wall_clock_ms,
 )
 from pi_sessions.compaction import CompactionPlan, prepare_compaction
-from pi_sessions.context import active_entries, project_entries
 from pi_sessions.errors import CannotError, PiSessionError
 from pi_sessions.messages import (
     AssistantMessage,
@@ -69,7 +68,6 @@ from pi_sessions.runs import ActiveRun, UnfinishedRun
 from pi_sessions.stored import StoredEntry
 from pi_sessions.summaries import SummaryAbortedError
 from pi_sessions.texts import one_line
-from pi_sessions.tokens import estimate_projected
 
 if TYPE_CHECKING:
     from pi_sessions.store import SessionStore
@@ -233,7 +231,7 @@ class SessionRunner(SessionMoves):
     async def context_usage(self) -> tuple[int, int]:
         """Give the tokens of the context at the leaf and the model's window; 0 where the window is unknown."""
         entries = await self._host.in_store(self._active_entries)
-        return estimate_projected(project_entries(active_entries(entries)), entries).tokens, self.model.context_window
+        return believable_size(entries), self.model.context_window
 
     # --- runs ---------------------------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ from pi_sessions.messages import (
 )
 from pi_sessions.stored import StoredEntry
 from pi_sessions.summaries import SummaryAbortedError, SummaryError
-from pi_sessions.tokens import estimate_projected, should_compact
+from pi_sessions.tokens import estimate_projected, estimate_tokens, should_compact
 
 if TYPE_CHECKING:
     from pi_sessions.runs import ActiveRun
@@ -406,8 +406,7 @@ class SessionRun:
         if window <= 0 or not settings.enabled:
             return False
         entries = await self._host.in_store(self._host.store.active, self._host.session_id, self._active.leaf)
-        tokens = estimate_projected(project_entries(active_entries(entries)), entries).tokens
-        return should_compact(tokens, window, settings)
+        return should_compact(believable_size(entries), window, settings)
 
     async def _compact(self, reason: CompactionReason, omitted: JsonObject | None = None) -> bool:
         """Compact in the middle of a run; False: it was not possible, and nothing has changed.
@@ -495,6 +494,20 @@ class SessionRun:
 
 
 _LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+def believable_size(entries: Sequence[StoredEntry]) -> int:
+    """Give the size of a context in tokens: as measured, unless the estimate says that this cannot be.
+
+    Imported answers and odd servers report usage that has nothing to do with the context. A measure below a third of
+    the estimate is not believed.
+
+    Source: Pi 1.6.0, compaction: token calculation; Pi believes every usage above zero.
+    """
+    projected = project_entries(active_entries(entries))
+    measured = estimate_projected(projected, entries).tokens
+    estimated = sum(estimate_tokens(message) for _, given in projected for message in given)
+    return measured if measured >= estimated / 3 else estimated
 
 
 def model_entry(model: Model) -> JsonObject:

@@ -69,10 +69,10 @@ def plan_merge(entries: Mapping[str, StoredEntry], here: str | None, branch: str
 
 
 def merged_leaf(entry: StoredEntry) -> str | None:
-    """Return the last entry that a merge entry has brought over, None for other entries."""
+    """Return the entry up to which a merge entry has summed the other branch up; None for all others, picks too."""
     details = entry.fields.get("details")
     merged = details.get("merged") if isinstance(details, dict) else None
-    leaf = merged.get("leaf") if isinstance(merged, dict) else None
+    leaf = merged.get("leaf") if isinstance(merged, dict) and "entries" not in merged else None
     return leaf if isinstance(leaf, str) else None
 
 
