@@ -33,7 +33,7 @@ _INSERT = (
 )
 
 
-TOTALS = "s.written, s.messages, s.first_user, s.first_user_key, s.last"
+TOTALS = "s.written, s.messages, s.first_user, s.first_user_key, s.last, s.last_entry"
 # All that an append needs to know, in one statement instead of seven (40 us less for each append).
 _LEAF_OF_BRANCH = (
     "select s.sid, b.name, b.leaf, e.id, e.base, e.state, e.messages,"
@@ -237,7 +237,7 @@ class EntryWriter:
         self.store = store
         self.execute = store.connection.execute
         self.sid = sid
-        self.written, self.messages, self.first_user, self.first_user_key, self.last = (
+        self.written, self.messages, self.first_user, self.first_user_key, self.last, self.last_entry = (
             totals or self.execute(f"select {TOTALS} from sessions s where sid = ?", (sid,)).fetchone()
         )
         # Until somebody has said something, `last` is when the session was made, which may be later than its messages.
@@ -418,12 +418,18 @@ class EntryWriter:
             spoken = parse_time(head["timestamp"])
             time_ms = spoken if spoken is not None else entry.time_ms
             if time_ms is not None:
-                self.last = self._spoken = max(self._spoken or 0, min(time_ms, self.now))
+                self._heard(min(time_ms, self.now), min(entry.time_ms or 0, self.now))
         if role == "user" and self.first_user is None:
             content = (entry.message or {}).get("content")
             text = one_line(content_text(content, " "), FIRST_MESSAGE_CHARS)
             if text:
                 self.first_user, self.first_user_key = text, entry.key
+
+    def _heard(self, spoken: int, entry_ms: int) -> None:
+        """Keep the time of the newest message; among equal ones the entry's time tells which is the newer."""
+        if self._spoken is None or (spoken, entry_ms) > (self._spoken, self.last_entry):
+            self.last = self._spoken = spoken
+            self.last_entry = entry_ms
 
     def _kept(self, compaction: StoredEntry, under: int | None) -> int | None:
         """Return the key of the first kept entry, None when the compaction keeps nothing before itself."""
@@ -448,8 +454,10 @@ class EntryWriter:
         """Write what is left and the session's row."""
         self.flush()
         self.execute(
-            "update sessions set written = ?, messages = ?, first_user = ?, first_user_key = ?, last = ? where sid = ?",
-            (self.written, self.messages, self.first_user, self.first_user_key, self.last, self.sid),
+            "update sessions set written = ?, messages = ?, first_user = ?, first_user_key = ?,"
+            " last = ?, last_entry = ? where sid = ?",
+            (self.written, self.messages, self.first_user, self.first_user_key, self.last, self.last_entry, self.sid),
+        ),
         )
 
 

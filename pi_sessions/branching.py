@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 MAIN = "main"
 _FORKED = (
-    "select s.sid, s.id, s.cwd, s.header, s.name, s.branch, b.leaf, s.messages, s.first_user, s.first_user_key, s.last"
-    " from sessions s left join branches b on b.sid = s.sid and b.name = s.branch where s.id = ?"
+    "select s.sid, s.id, s.cwd, s.header, s.name, s.branch, b.leaf, s.messages, s.first_user, s.first_user_key, s.last,"
+    " s.last_entry from sessions s left join branches b on b.sid = s.sid and b.name = s.branch where s.id = ?"
 )
 
 
@@ -103,7 +103,7 @@ class Branching(Appending, Reading):
             branch = current if all_branches else MAIN
             if not all_branches:
                 totals = self._totals_at(totals, leaf, leaf == origin_leaf)
-            messages, first_user, first_key, last = totals
+            messages, first_user, first_key, last, last_entry = totals
             sid, fork_id = self._new_session(
                 cwd=origin_cwd if cwd is None else cwd,
                 id=id,
@@ -117,6 +117,7 @@ class Branching(Appending, Reading):
                     "first_user": first_user,
                     "first_user_key": first_key,
                     "last": last if messages else None,
+                    "last_entry": last_entry,
                 },
             )
             if all_branches:
@@ -390,14 +391,14 @@ class Branching(Appending, Reading):
 
     def _totals_at(self, totals: Sequence[Any], leaf: int | None, is_leaf: bool) -> tuple[Any, ...]:
         """Cut the totals of a session to one path: counts by prefix sum, the first message if it lies on the path."""
-        _messages, first_user, first_key, last = totals
+        _messages, first_user, first_key, last, last_entry = totals
         row = self.connection.execute("select messages, ts from entries where key = ?", (leaf,)).fetchone()
         messages, time_ms = row or (0, None)
         if not is_leaf and time_ms is not None:
-            last = min(last, time_ms)
+            last, last_entry = min(last, time_ms), min(last_entry, time_ms)
         if first_key is None or not self.forest.is_on_path(first_key, leaf):
             first_user = first_key = None
-        return messages, first_user, first_key, last
+        return messages, first_user, first_key, last, last_entry
 
     def _check_new_branch(self, sid: int, name: str) -> None:
         if not name.strip() or name != name.strip() or any(not char.isprintable() for char in name) or name[0] in "@-":

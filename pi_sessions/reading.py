@@ -86,7 +86,8 @@ class Reading(StoreBase):
         rows = self.connection.execute(
             f"select {_SESSION_COLUMNS} where s.sid in (select s.sid from sessions s"
             f" left join branches b on b.sid = s.sid and b.name = s.branch where {' and '.join(where)}"
-            " order by s.last desc, s.sid desc limit ? offset ?) order by s.last desc, s.sid desc",
+            " order by s.last desc, s.last_entry desc, s.sid desc limit ? offset ?)"
+            " order by s.last desc, s.last_entry desc, s.sid desc",
             (*values, -1 if limit is None else limit, offset),
         )
         return [_session(row) for row in rows]
@@ -108,7 +109,8 @@ class Reading(StoreBase):
     def named_sessions(self, name: str) -> list[Session]:
         """Return sessions with exactly this name, newest message first; removed ones left out."""
         rows = self.connection.execute(
-            f"select {_SESSION_COLUMNS} where s.name = ? and s.deleted is null order by s.last desc", (name,)
+            f"select {_SESSION_COLUMNS} where s.name = ? and s.deleted is null order by s.last desc, s.last_entry desc",
+            (name,),
         )
         return [_session(row) for row in rows]
 

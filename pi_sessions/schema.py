@@ -37,9 +37,10 @@ create table sessions(
   messages integer not null default 0,
   first_user text,
   first_user_key integer,
-  last integer not null
+  last integer not null,
+  last_entry integer not null default 0
 ) strict;
-create index sessions_last on sessions(last);
+create index sessions_last on sessions(last, last_entry);
 create index sessions_cwd on sessions(cwd);
 create index sessions_origin on sessions(origin) where origin is not null;
 create table branches(
