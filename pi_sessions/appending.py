@@ -457,7 +457,6 @@ class EntryWriter:
             "update sessions set written = ?, messages = ?, first_user = ?, first_user_key = ?,"
             " last = ?, last_entry = ? where sid = ?",
             (self.written, self.messages, self.first_user, self.first_user_key, self.last, self.last_entry, self.sid),
-        ),
         )
 
 
