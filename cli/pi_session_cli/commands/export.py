@@ -1,41 +1,107 @@
-"""`export`: give a session back as a file."""
+"""`export`: give a session back as a file, in the form it is needed in."""
 
 from __future__ import annotations
 
+import sys
+
 from pi_session_cli.answers import Answer, Done
 from pi_session_cli.declare import ENTRY_HELP, SESSION_ARGUMENT, Command, Option
-from pi_sessions.errors import TargetError, UsageError
+from pi_sessions.errors import BranchError, TargetError, UsageError
+from pi_sessions.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pi_session_cli.invocation import Invocation
+    from pi_sessions.formats.exports import Export
+    from pi_sessions.reading import Reading
     from pi_sessions.results import Session
-    from pi_sessions.stored import JsonObject
 
-FORMATS = {"pi": ".jsonl"}
+PATH, EITHER, TREE = "path", "either", "tree"
+
+
+class Form(Record):
+    """A form of file.
+
+    Attributes:
+        name: What `--format` calls it.
+        ending: How names of such files end; the first form with an ending is the one it stands for.
+        module, function: What writes it: a function from an `Export` to the file's lines.
+        title: For the help.
+        holds: `path` (it cannot hold a tree), `either` (the path unless the tree is wanted), `tree` (the tree unless an
+            entry or a branch is named).
+        redact: Whether secrets are replaced unless `--no-redact` is given.
+    """
+
+    name: str
+    ending: str
+    module: str
+    title: str
+    function: str = "export_lines"
+    holds: str = PATH
+    redact: bool = False
+
+    @property
+    def write(self) -> Callable[[Export], Iterator[str]]:
+        """Its writer, loaded now."""
+        __import__(self.module)
+        writer: Callable[[Export], Iterator[str]] = getattr(sys.modules[self.module], self.function)
+        return writer
+
+
+FORMS = (
+    Form("pi", ".jsonl", "pi_sessions.formats.pi_export", "Pi session file", holds=EITHER),
+    Form("json", ".json", "pi_sessions.formats.json_export", "one JSON object with everything", holds=EITHER),
+    Form("openai", ".openai.json", "pi_loop.message_lists", "Chat Completions messages", "openai_lines"),
+    Form("anthropic", ".anthropic.json", "pi_loop.message_lists", "Anthropic messages", "anthropic_lines"),
+)
 
 COMMAND = Command(
     name="export",
     group="move",
-    help="Write a session as a Pi session file",
+    help="Write a session as a file: Pi, JSON, Markdown, HTML or a provider's messages",
     details=(
-        "The path to the leaf, or the whole tree with --all-branches, as JSON Lines of version 3 that Pi opens with "
-        "the same context; name, labels and leaf included. Without -o it goes to standard output. An existing file is "
-        "replaced only with --force."
+        f"Forms: {'; '.join(f'{form.name} ({form.title}, {form.ending})' for form in FORMS)}. The path to the leaf is "
+        "written, or the whole tree with --all-branches; HTML always holds the whole tree unless --branch or --at "
+        "names a path. HTML replaces likely secrets, other forms do with --redact, and without it say how many go out. "
+        "Without -o the file goes to standard output. An existing file is replaced only with --force."
     ),
-    examples=("pi-session export > talk.jsonl", "pi-session export 7f3a -o talk.jsonl --all-branches"),
-    json="Without -o the lines themselves. With -o one object: sessionId, file, format, lines, bytes.",
+    examples=(
+        "pi-session export > talk.jsonl",
+        "pi-session export 7f3a --format openai -o messages.json",
+        "pi-session export 7f3a -o talk.jsonl --all-branches --redact",
+    ),
+    json="Without -o the file itself. With -o one object: sessionId, file, format, lines, bytes, redacted, secrets.",
     arguments=(SESSION_ARGUMENT,),
     options=(
         Option("output", ("--output", "-o"), "File to write", "text", "FILE"),
         Option("force", ("--force",), "Replace the file if it exists"),
-        Option("all_branches", ("--all-branches",), "Write the whole tree, not only the path to the leaf"),
-        Option("at", ("--at",), f"End the path here instead of at the leaf: {ENTRY_HELP}", "text", "ENTRY"),
         Option(
-            "format", ("--format",), "Form of the file (default: by its ending)", "choice", "FORM", None, tuple(FORMATS)
+            "format",
+            ("--format",),
+            "Form of the file (default: by its ending, else pi)",
+            "choice",
+            "FORM",
+            None,
+            tuple(form.name for form in FORMS),
         ),
+        Option("all_branches", ("--all-branches",), "Write the whole tree, not only the path to the leaf"),
+        Option("branch", ("--branch", "-b"), "End the path at this branch's leaf", "text", "BRANCH"),
+        Option("at", ("--at",), f"End the path here instead of at the leaf: {ENTRY_HELP}", "text", "ENTRY"),
+        Option("last", ("--last", "-n"), "Only the last N messages (Markdown, messages)", "int", "N", least=1),
+        Option(
+            "tools",
+            ("--tools",),
+            "Tool calls and results in Markdown and HTML (default: folded)",
+            "choice",
+            "HOW",
+            None,
+            ("full", "folded", "none"),
+        ),
+        Option("no_thinking", ("--no-thinking",), "Leave thinking out of Markdown and HTML"),
+        Option("redact", ("--redact",), "Replace likely secrets by marks"),
+        Option("no_redact", ("--no-redact",), "Leave secrets in an HTML page"),
     ),
 )
 
@@ -46,51 +112,111 @@ def run(
     *,
     output: str | None,
     force: bool,
-    all_branches: bool,
-    at: str | None,
     format: str | None,
+    all_branches: bool,
+    branch: str | None,
+    at: str | None,
+    last: int | None,
+    tools: str | None,
+    no_thinking: bool,
+    redact: bool,
+    no_redact: bool,
 ) -> Answer:
     """Export to standard output or to a file."""
-    from pi_sessions.formats.pi import pi_lines
+    from pi_session_cli import VERSION
+    from pi_sessions.formats.exports import TOOLS_FOLDED, read_export
 
-    if output is not None:
-        check_format(output, format)
+    form = form_of(output, format)
+    if branch is not None and at is not None:
+        raise UsageError("--branch and --at both say where the path ends", hint="give one of them")
+    if redact and no_redact:
+        raise UsageError("--redact and --no-redact exclude each other", hint="give one of them")
+    if all_branches and form.holds == PATH:
+        raise UsageError(
+            f"The form {form.name} holds one path, not a tree", hint="take --format pi, json or html, or --branch NAME"
+        )
     with ctx.read_store() as store:
-        here, leaf = (ctx.session(store, session), None) if at is None else ctx.entry(store, at, session)
-        end = here.leaf if at is None else leaf
-        entries = store.entries(here.id) if all_branches else store.path(here.id, end)
-        labels = {label.entry_id: (label.text, label.time_ms) for label in store.labels(here.id).values()}
-    lines = pi_lines(header_of(here), entries, leaf=end, labels=labels, name=here.name, whole_tree=all_branches)
+        here, leaf = end_of(ctx, store, session, branch, at)
+        whole = all_branches or (form.holds == TREE and branch is None and at is None)
+        export = read_export(store, here, leaf, whole_tree=whole)
+    export = export.replace(
+        last=last, tools=tools or TOOLS_FOLDED, thinking=not no_thinking, made_by=f"pi-session {VERSION}"
+    )
+    export, told, said = make_safe(ctx, export, redact or (form.redact and not no_redact))
+    lines = form.write(export)
     if output is None:
-        return Answer("raw", lines)
+        return Answer("raw", lines, said)
     import os
 
     path = os.path.join(ctx.place, os.path.expanduser(output))
     written, size = write_file(path, lines, force=force)
-    told = {"sessionId": here.id, "file": path, "format": "pi", "lines": written, "bytes": size}
-    return Answer("done", Done(told, (f"Wrote {written} lines ({size:,} bytes) to {output}",)))
+    told = {"sessionId": here.id, "file": path, "format": form.name, "lines": written, "bytes": size, **told}
+    return Answer("done", Done(told, (f"Wrote {written} lines ({size:,} bytes) to {output}",)), said)
 
 
-def check_format(output: str, format: str | None) -> None:
-    """See to it that the file's form is known.
+def form_of(output: str | None, format: str | None) -> Form:
+    """Return the form that is wanted: the one named, else by the longest ending that fits the file's name.
 
     Raises:
-        UsageError: its ending names no form and none was given.
+        UsageError: the file's ending names no form and none was given.
     """
-    if format is None and not any(output.endswith(ending) for ending in FORMATS.values()):
+    if format is not None:
+        return next(form for form in FORMS if form.name == format)
+    if output is None:
+        return FORMS[0]
+    fitting = [form for form in FORMS if output.lower().endswith(form.ending)]
+    if not fitting:
+        endings = ", ".join(dict.fromkeys(form.ending for form in FORMS))
         raise UsageError(
-            f"The ending of {output} names no form of file", hint="use .jsonl, or say the form: --format pi"
+            f"The ending of {output} names no form of file", hint=f"use {endings}, or say the form: --format pi"
         )
+    return max(fitting, key=lambda form: len(form.ending))
 
 
-def header_of(session: Session) -> JsonObject:
-    """Return the file's header: what an import brought, with today's facts."""
-    from pi_session_cli.render.wire import iso
+def end_of(
+    ctx: Invocation, store: Reading, session: str | None, branch: str | None, at: str | None
+) -> tuple[Session, str | None]:
+    """Return the session and the entry at which the path ends.
 
-    header = {"timestamp": iso(session.created_ms), **session.header, "id": session.id, "cwd": session.cwd}
-    if session.origin and not header.get("parentSession") and not header.get("branchedFrom"):
-        header["parentSession"] = session.origin
-    return header
+    Raises:
+        BranchError: there is no such branch.
+    """
+    if at is not None:
+        return ctx.entry(store, at, session)
+    here = ctx.session(store, session)
+    if branch is None:
+        return here, here.leaf
+    found = next((each for each in store.branches(here.id) if each.name == branch), None)
+    if found is None:
+        raise BranchError(f"There is no branch {branch}", hint=f"list branches with: pi-session branch -s {here.id}")
+    return here, found.leaf
+
+
+def make_safe(ctx: Invocation, export: Export, redact: bool) -> tuple[Export, dict[str, object], tuple[str, ...]]:
+    """Replace secrets, or count them.
+
+    Returns:
+        What goes out; for programs, the places replaced and the number of likely secrets left in; what to say.
+    """
+    from pi_session_cli.render.screen import count
+    from pi_sessions.formats.exports import count_secrets, redacted
+    from pi_sessions.secrets import Redactor, environment_secrets
+
+    ids = (export.session.id, *(entry.id for entry in export.entries))
+    redactor = Redactor(known=environment_secrets(ctx.environ), keep=ids)
+    if not redact:
+        number = count_secrets(export, redactor)
+        warning = f"Warning: {count(number, 'likely secret')} in this file; --redact replaces them"
+        return export, {"redacted": [], "secrets": number}, (warning,) if number else ()
+    safe = redacted(export, redactor)
+    report = redactor.report()
+    told = [{"kind": each.kind, "mark": each.mark, "where": each.where, "count": each.count} for each in report]
+    marks: dict[str, list[str]] = {}
+    for each in report:
+        marks.setdefault(each.mark, []).append(f"{each.where}{f' x{each.count}' if each.count > 1 else ''}")
+    said = [f"Replaced {count(redactor.total, 'likely secret')}"] if report else []
+    said += [f"  {mark} in {', '.join(places)}" for mark, places in marks.items()]
+    return safe, {"redacted": told, "secrets": 0}, tuple(said)
 
 
 def write_file(path: str, lines: Iterable[str], *, force: bool) -> tuple[int, int]:
@@ -116,16 +242,18 @@ def write_file(path: str, lines: Iterable[str], *, force: bool) -> tuple[int, in
     count = size = 0
     try:
         with open(target, "wb") as file:
-            for line in lines:
-                size += file.write(line.encode("utf-8"))
-                count += 1
+            for text in lines:
+                data = text.encode("utf-8")
+                size += file.write(data)
+                count += data.count(b"\n")
             file.flush()
             if target != path:
                 os.fsync(file.fileno())
         if target != path:
             os.replace(target, path)
     except OSError as error:
+        raise TargetError(f"Cannot write {path}: {error.strerror}", hint="name another file with -o") from error
+    finally:
         if target != path and os.path.exists(target):
             os.unlink(target)
-        raise TargetError(f"Cannot write {path}: {error.strerror}", hint="name another file with -o") from error
     return count, size
