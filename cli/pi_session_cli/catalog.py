@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 MODULES = {
     "new": "new",
     "append": "append",
+    "run": "run",
     "compact": "compact",
     "summarize": "summarize",
     "fork": "fork",

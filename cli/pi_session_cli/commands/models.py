@@ -18,9 +18,9 @@ COMMAND = Command(
     details=(
         "A model can be used when its key is in the environment, in Pi's or our models.json, in Pi's auth.json or in "
         "[keys] of config.toml, or when its server needs none. Providers that cannot be used are named with the "
-        "reason. Keys are never shown. --server asks a server of your own which models it serves."
+        "reason. Keys are never shown. --server ollama asks a server of your own which models it serves."
     ),
-    examples=("pi-session models", "pi-session models sonnet --all", "pi-session models --server ollama"),
+    examples=("pi-session models", "pi-session models sonnet --all"),
     json=(
         "One object: models (name, provider, model, usable, reason, contextWindow, maxTokens, input, reasoning, cost), "
         "providers (provider, reason, models), problems."

@@ -1,0 +1,135 @@
+"""A run as it happens: its text on stdout, its doings on stderr; or each event as a line of JSON.
+
+Lines of JSON carry what was added, never the message so far, so a long answer stays linear.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pi_loop.events import (
+    MessageEnd,
+    MessageUpdate,
+    TextDelta,
+    TextEnd,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    event_to_wire,
+)
+from pi_loop.runner_types import BranchDiverged, CompactionEnd, CompactionStart, RetryStart
+from pi_session_cli.render import write_json
+from pi_session_cli.render.log import call_line
+from pi_session_cli.render.safe import escapes, hide_strange, one_line
+from pi_sessions.messages import AssistantMessage, TextContent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TextIO
+
+    from pi_loop.events import LoopEvent, ToolResult
+    from pi_loop.runner_types import RunnerEvent
+
+SHOWN_CHARS = 160
+
+
+class RunPrinter:
+    """Writes a run.
+
+    Args:
+        stdout: Gets the text, or the lines of JSON.
+        stderr: Gets the talk; None for none.
+        as_json: Lines of JSON instead of text.
+        safe: Whether stdout is a terminal, which must not get what content would have it do.
+        gone: Called when whoever reads stdout has gone.
+    """
+
+    def __init__(
+        self, stdout: TextIO, stderr: TextIO | None, *, as_json: bool, safe: bool, gone: Callable[[], None]
+    ) -> None:
+        self._stdout = stdout
+        self._stderr = stderr
+        self._as_json = as_json
+        self._safe = safe
+        self._gone = gone
+        self._at_line_start = True
+        self._held = ""
+        self.is_broken = False
+
+    def hear(self, event: LoopEvent | RunnerEvent) -> None:
+        """Write one event."""
+        if self.is_broken:
+            return
+        try:
+            if self._as_json:
+                write_json(event_to_wire(event, partials=False), self._stdout)  # type: ignore[arg-type]
+                self._stdout.flush()
+            else:
+                self._show(event)
+        except BrokenPipeError:
+            self.is_broken = True
+            self._gone()
+
+    def _show(self, event: LoopEvent | RunnerEvent) -> None:
+        if isinstance(event, MessageUpdate):
+            inner = event.assistant_message_event
+            if isinstance(inner, TextDelta):
+                self._write(inner.delta)
+            elif isinstance(inner, TextEnd):
+                self._end_line()
+        elif isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
+            self._end_line()
+        elif isinstance(event, ToolExecutionStart):
+            self._talk(f"> {call_line({'name': event.tool_name, 'arguments': event.args}, False)}")
+        elif isinstance(event, ToolExecutionEnd) and event.is_error:
+            self._talk(f"  failed: {first_line(event.result)}")
+        elif isinstance(event, BranchDiverged):
+            self._talk(event.message)
+        elif isinstance(event, RetryStart):
+            wait = event.delay_ms / 1000
+            self._talk(f"{event.error_message}; asking again in {wait:.0f} s ({event.attempt}/{event.max_attempts})")
+        elif isinstance(event, CompactionStart):
+            self._talk("Compacting: the context has become too long")
+        elif isinstance(event, CompactionEnd):
+            self._talk(compaction_line(event))
+
+    def _write(self, text: str) -> None:
+        if self._safe:
+            text, self._held = self._held + text, ""
+            if text.endswith("\r"):
+                # It may be the first half of a line end.
+                text, self._held = text[:-1], "\r"
+            text = safe_text(text)
+        if text:
+            self._stdout.write(text)
+            self._stdout.flush()
+            self._at_line_start = text.endswith("\n")
+
+    def _end_line(self) -> None:
+        self._held = ""
+        if not self._at_line_start:
+            self._write("\n")
+
+    def _talk(self, text: str) -> None:
+        self._end_line()
+        if self._stderr is not None:
+            self._stderr.write(one_line(text, 2000) + "\n")
+            self._stderr.flush()
+
+
+def safe_text(text: str) -> str:
+    """Return text whose only control characters are line feeds."""
+    table = {**escapes(in_a_block=True), 0x0A: "\n"}
+    return hide_strange(text.replace("\r\n", "\n").translate(table))
+
+
+def first_line(result: ToolResult) -> str:
+    """Return the first words of a tool's result."""
+    text = "\n".join(block.text for block in result.content or () if isinstance(block, TextContent))
+    return one_line(text.strip().partition("\n")[0], SHOWN_CHARS)
+
+
+def compaction_line(event: CompactionEnd) -> str:
+    """Return how a compaction ended."""
+    if event.entry_id is None:
+        return f"Not compacted: {event.error_message or 'aborted'}"
+    return f"Compacted {event.tokens_before:,} tokens to {event.tokens_after:,} (estimated) in {event.entry_id}"
