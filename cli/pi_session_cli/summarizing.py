@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from pi_loop.runner import SessionRunner
-    from pi_loop.runner_types import Moved
+    from pi_loop.runner_types import Moved, RunnerSettings
     from pi_loop.types import Model, StreamFn
     from pi_session_cli.invocation import Invocation
+    from pi_session_cli.model_access import ModelAccess
     from pi_sessions.results import Session
     from pi_sessions.store import SessionStore
 
@@ -25,7 +26,6 @@ OFFLINE = Option("offline", ("--offline",), "Take the summary from the messages'
 MODEL = Option("model", ("--model",), "Model for the summary instead of the session's", "text", "MODEL")
 SCRIPT = Option("script", ("--script",), "Let a script (JSON) answer instead of a model", "text", "FILE")
 SUMMARY_OPTIONS = (FOCUS, OFFLINE, MODEL, SCRIPT)
-SCRIPT_WINDOW = 200_000
 
 
 def check_options(
@@ -70,16 +70,14 @@ def run_with_model(
 
     from pi_loop.runner import SessionRunner
 
-    stream_fn, asked, key, headers = opened(ctx, here, offline=offline, model=model, script=script)
+    stream_fn, asked = opened(ctx, here, offline=offline, model=model, script=script)
 
     async def run() -> T:
-        from pi_loop.types import StreamOptions
-
-        options = StreamOptions(api_key=key, headers=headers)
-        runner = SessionRunner(
-            store, here.id, stream_fn=stream_fn, model=asked, stream_options=options, clock=ctx.clock
+        return await work(
+            SessionRunner(
+                store, here.id, stream_fn=stream_fn, model=asked, settings=runner_settings(ctx), clock=ctx.clock
+            )
         )
-        return await work(runner)
 
     return anyio.run(run)
 
@@ -104,82 +102,44 @@ def moved_with_summary(here: Session, moved: Moved, again: str) -> Answer:
     return Answer("done", Done(json, (), moved.text), said, (f"pi-session tree{again}", f"pi-session undo{again}"))
 
 
+def runner_settings(ctx: Invocation) -> RunnerSettings:
+    """Return the person's budgets for compaction, branch summaries and retries."""
+    from pi_loop.runner_types import RunnerSettings
+
+    return RunnerSettings(given={name: ctx.settings.table(name) for name in ("compaction", "branchSummary", "retry")})
+
+
 def opened(
     ctx: Invocation, here: Session, *, offline: bool, model: str | None, script: str | None
-) -> tuple[StreamFn, Model, str | None, dict[str, str | None]]:
-    """Return a stream function, the model it is asked for, its key and its headers."""
-    from pi_loop.providers.scripted import ScriptedModel
-    from pi_loop.types import UNKNOWN_MODEL, Model
-
-    if offline:
-        return ScriptedModel([]), UNKNOWN_MODEL, None, {}
-    if script is not None:
-        return (
-            read_script(script),
-            Model(id="script", api="scripted", provider="scripted", context_window=SCRIPT_WINDOW),
-            None,
-            {},
-        )
-    return client_for(ctx, named_model(ctx, here, model))
-
-
-def read_script(path: str) -> StreamFn:
-    """Return the model that a script stands for.
+) -> tuple[StreamFn, Model]:
+    """Return a stream function and the model it is asked for.
 
     Raises:
-        CannotError: it cannot be read, or is no script.
+        CannotError: no model is named, it is not known, or it cannot be asked now.
     """
-    from pathlib import Path
-
     from pi_loop.providers.scripted import ScriptedModel
+    from pi_loop.types import UNKNOWN_MODEL
+    from pi_session_cli.model_access import SCRIPTED, ModelAccess, script_stream
 
-    try:
-        return ScriptedModel.from_file(Path(path))
-    except OSError as error:
-        raise CannotError(f"Cannot read the script {path}: {error.strerror}", hint="name a JSON file") from error
-    except ValueError as error:
-        raise CannotError(f"{path} is no script: {error}", hint="a script is a JSON list of answers") from error
+    if offline:
+        return ScriptedModel([]), UNKNOWN_MODEL
+    if script is not None:
+        return script_stream(script, ctx.place), SCRIPTED
+    access = ModelAccess(ctx)
+    asked = named_model(access, here, model, str(ctx.settings.get("model").value or ""))
+    access.check(asked)
+    return access.stream(), asked
 
 
-def named_model(ctx: Invocation, here: Session, model: str | None) -> Model:
-    """Return the model a person means, or the session's.
+def named_model(access: ModelAccess, here: Session, model: str | None, default: str | None = None) -> Model:
+    """Return the model a person means, else the session's, else the settings'.
 
     Raises:
         CannotError: neither is known.
     """
-    from pi_loop.models.registry import find_model
-
-    wanted = model or here.model
+    wanted = model or here.model or default
     if wanted is None:
         raise CannotError(
             "The session has not used a model yet", hint="name one with --model, or make the summary with --offline"
         )
-    return find_model(wanted, models_config(ctx), environ=ctx.environ)
-
-
-def models_config(ctx: Invocation) -> Any:
-    """Return what is configured about models."""
-    from pathlib import Path
-
-    from pi_loop.models.custom import config_folders, load_config
-    from pi_session_cli.settings import config_dir
-
-    home = Path(ctx.environ.get("HOME", "~")).expanduser()
-    return load_config(config_folders(Path(config_dir(ctx.environ)), home, ctx.environ))
-
-
-def client_for(ctx: Invocation, model: Model) -> tuple[StreamFn, Model, str | None, dict[str, str | None]]:
-    """Return a client for a real model.
-
-    Raises:
-        CannotError: its key is missing.
-    """
-    from pi_loop.models.registry import credentials
-    from pi_loop.providers.client import ClientSettings, ModelClient
-    from pi_loop.providers.retry import NO_RETRY
-
-    found = credentials(model.provider, ctx.environ, models_config(ctx))
-    if found.reason is not None:
-        raise CannotError(f"{model.provider}/{model.id} cannot be used: {found.reason}", hint="or use --offline")
-    client = ModelClient(ClientSettings(retry=NO_RETRY))
-    return client, model, found.api_key, dict(found.headers)
+    return access.find(wanted)

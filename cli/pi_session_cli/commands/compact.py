@@ -119,20 +119,20 @@ def plan_for(
 ) -> CompactionPlan:
     """Return what `compact` would do, with the budgets of the model in force where it is known."""
     from pi_loop.runner import NothingToCompactError
-    from pi_loop.runner_types import RunnerSettings
     from pi_loop.types import UNKNOWN_MODEL
-    from pi_session_cli.summarizing import named_model
+    from pi_session_cli.model_access import ModelAccess
+    from pi_session_cli.summarizing import named_model, runner_settings
     from pi_sessions.compaction import prepare_compaction
     from pi_sessions.errors import CannotError
 
     asked = UNKNOWN_MODEL
     if not offline:
         try:
-            asked = named_model(ctx, here, model)
+            asked = named_model(ModelAccess(ctx), here, model)
         except CannotError:
             if model is not None:
                 raise
-    plan = prepare_compaction(store.path(here.id), RunnerSettings().compaction(asked), first_kept=first_kept)
+    plan = prepare_compaction(store.path(here.id), runner_settings(ctx).compaction(asked), first_kept=first_kept)
     if plan is None:
         raise NothingToCompactError(
             "There is nothing to compact: all of it is kept anyway, or was compacted just now",
