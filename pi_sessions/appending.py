@@ -34,7 +34,7 @@ _INSERT = (
 
 
 TOTALS = "s.written, s.messages, s.first_user, s.first_user_key, s.last, s.last_entry"
-# All that an append needs to know, in one statement instead of seven (40 us less for each append).
+# All that an append needs to know, in one statement instead of seven (30 us less for each append).
 _LEAF_OF_BRANCH = (
     "select s.sid, b.name, b.leaf, e.id, e.base, e.state, e.messages,"
     f" g.sid = s.sid and not exists (select 1 from entries where key = b.leaf + 1), {TOTALS}"
@@ -196,6 +196,11 @@ def _leaf_moved(session_id: str, branch: str, expected: str | None, actual: str 
     )
 
 
+def first_line(entry: StoredEntry) -> str:
+    """Return what a list shows of a message: its text on one line, at most 200 characters, perhaps empty."""
+    return one_line(content_text((entry.message or {}).get("content"), " "), FIRST_MESSAGE_CHARS)
+
+
 def clean_name(name: object) -> str | None:
     """Return a session name as Pi keeps it: line ends become spaces, trimmed; None clears (Pi 1.6.0, writing)."""
     if not isinstance(name, str):
@@ -326,6 +331,16 @@ class EntryWriter:
             if entry_id not in self._new_ids:
                 return entry_id
 
+    def rewrite(self, key: int, draft: StoredEntry) -> None:
+        """Give a stored message a later, more complete form of itself; its place, time and settings stay."""
+        payload, cuts = take_out(draft.payload)
+        self.execute("delete from entry_blobs where key = ? and at < ?", (key, EXTRA_OFFSET))
+        store_cuts(self.store.connection, key, cuts)
+        self.execute(
+            "update entries set payload = ?, blobs = ? where key = ?",
+            (payload, len(cuts) or None, key),
+        )
+
     def _check_id(self, entry_id: str) -> None:
         if entry_id in self._new_ids or self.store.forest.find(self.sid, entry_id) is not None:
             raise InvalidEntryError(f"The session already has an entry {entry_id}", hint="leave the id out")
@@ -420,8 +435,7 @@ class EntryWriter:
             if time_ms is not None:
                 self._heard(min(time_ms, self.now), min(entry.time_ms or 0, self.now))
         if role == "user" and self.first_user is None:
-            content = (entry.message or {}).get("content")
-            text = one_line(content_text(content, " "), FIRST_MESSAGE_CHARS)
+            text = first_line(entry)
             if text:
                 self.first_user, self.first_user_key = text, entry.key
 

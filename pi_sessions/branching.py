@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from pi_sessions.appending import FIRST_MESSAGE_CHARS, Appending, clean_name
+from pi_sessions.appending import FIRST_MESSAGE_CHARS, Appending, clean_name, first_line
 from pi_sessions.base import LEAF, Unset, check_session_id, no_session
 from pi_sessions.errors import BranchError, CannotError, InvalidReferenceError
 from pi_sessions.journal import Journal
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pi_sessions.writer import Writer
 
 MAIN = "main"
+_NEAR = 100
 _FORKED = (
     "select s.sid, s.id, s.cwd, s.header, s.name, s.branch, b.leaf, s.messages, s.first_user, s.first_user_key, s.last,"
     " s.last_entry from sessions s left join branches b on b.sid = s.sid and b.name = s.branch where s.id = ?"
@@ -396,9 +397,19 @@ class Branching(Appending, Reading):
         messages, time_ms = row or (0, None)
         if not is_leaf and time_ms is not None:
             last, last_entry = min(last, time_ms), min(last_entry, time_ms)
-        if first_key is None or not self.forest.is_on_path(first_key, leaf):
-            first_user = first_key = None
+        if first_key is not None and not self.forest.is_on_path(first_key, leaf):
+            first_user, first_key = self._first_user_on(leaf)
         return messages, first_user, first_key, last, last_entry
+
+    def _first_user_on(self, leaf: int | None) -> tuple[str | None, int | None]:
+        """Return text and key of the first user message near the beginning of a path; a fork does not read it all."""
+        for place, entry in enumerate(self.forest.read(self.forest.ranges(leaf))):
+            text = first_line(entry) if entry.role == "user" else None
+            if text:
+                return text, entry.key
+            if place == _NEAR:
+                break
+        return None, None
 
     def _check_new_branch(self, sid: int, name: str) -> None:
         if not name.strip() or name != name.strip() or any(not char.isprintable() for char in name) or name[0] in "@-":

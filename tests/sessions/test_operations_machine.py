@@ -399,6 +399,12 @@ class StoreMachine(RuleBasedStateMachine):
             assert session.branch == model.current
             assert [one.name for one in self.store.branches(model.id) if one.current] == [model.current]
             assert session.leaf == self.store.leaf(model.id) == (model.leaf or None)
+            stored = self.store.entries(model.id)
+            assert session.message_count == sum(one.type == "message" for one in stored)
+            questions = {" ".join((one.message or {})["content"].split()) for one in stored if one.role == "user"} - {
+                ""
+            }
+            assert session.first_message in questions or (session.first_message is None and not questions)
             facts = {name: value for (kind, name), value in model.state.items() if kind == "fact"}
             assert session.name == facts.get("name")
             assert session.archived == bool(facts.get("archived"))

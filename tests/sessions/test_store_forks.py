@@ -7,7 +7,7 @@ import pytest
 from pi_sessions.errors import CannotError, EntryNotFoundError, SessionNotFoundError
 from pi_sessions.store import SessionStore
 from tests.sessions.stores import SteadyClock, ids, rows_in, talk
-from tests.strategies import answer, user
+from tests.strategies import answer, message, user
 
 
 def test_a_fork_at_the_leaf_sees_the_whole_path_and_copies_nothing(store: SessionStore) -> None:
@@ -136,6 +136,23 @@ def test_the_totals_of_a_fork_are_those_of_its_path(store: SessionStore, clock: 
     assert (bare.message_count, bare.first_message, bare.model) == (0, None, "p/m")
     assert store.append(bare.id, answer("new")).parent_id == system
     assert store.session(bare.id).message_count == 1
+
+
+def test_the_first_message_of_a_fork_is_that_of_its_path(store: SessionStore) -> None:
+    """Also when the origin's first message lies on another branch."""
+    session = store.create_session()
+    talk(store, session.id, "first", "answer")
+    store.rewind(session.id, None)
+    (system, second, _third) = ids(
+        store.append_many(session.id, [message("system", "be brief"), user("second"), user("third")])
+    )
+    assert store.fork(session.id).first_message == "second"
+    assert store.fork(session.id, at=second).first_message == "second"
+    bare = store.fork(session.id, at=system)
+    assert bare.first_message is None
+    store.append(bare.id, user("new"))
+    assert store.session(bare.id).first_message == "new"
+    assert store.fork(session.id, all_branches=True).first_message == "first"
 
 
 def test_names_ids_and_places_of_a_fork_can_be_given(store: SessionStore) -> None:
