@@ -31,7 +31,8 @@ soak: $(READY)
 	$(BIN)/python -m pytest -q -m soak
 
 interop: $(READY)
-	$(BIN)/python -m pytest -q tests/interop/test_pi.py
+	sh tests/interop/install.sh
+	$(BIN)/python -m pytest -q -s tests/interop/test_pi.py
 
 live-servers: $(READY)
 	$(BIN)/python -m tests.live
