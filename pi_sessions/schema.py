@@ -33,6 +33,9 @@ create table sessions(
   pinned integer not null default 0,
   deleted integer,
   branch text not null default 'main',
+  parent_session text,
+  parent_agent text,
+  parent_call text,
   written integer not null default 0,
   messages integer not null default 0,
   first_user text,
@@ -43,6 +46,7 @@ create table sessions(
 create index sessions_last on sessions(last, last_entry);
 create index sessions_cwd on sessions(cwd);
 create index sessions_origin on sessions(origin) where origin is not null;
+create index sessions_parent on sessions(parent_session) where parent_session is not null;
 create table branches(
   sid integer not null references sessions(sid),
   name text not null,
@@ -132,11 +136,27 @@ create table imports(
   digest text not null,
   size integer not null,
   mtime integer not null,
-  lines integer not null
+  lines integer not null,
+  importer text not null,
+  opening text
 ) strict;
 create index imports_source_id on imports(source_id collate nocase);
 create index imports_digest on imports(digest);
 create index imports_source on imports(source);
+create index imports_opening on imports(opening) where opening is not null;
+create table sources(
+  source text primary key,
+  format text not null,
+  importer text not null,
+  stamp text not null
+) strict, without rowid;
+create table origins(
+  key integer primary key,
+  import integer not null references imports(import),
+  entries integer not null,
+  line integer not null,
+  foreign_id text
+) strict;
 create table repairs(
   import integer not null references imports(import),
   line integer,
@@ -179,6 +199,17 @@ create table started_calls(
   result text
 ) strict;
 create index started_calls_run on started_calls(run);
+create virtual table entry_index using fts5(
+  text, content = '', tokenize = "unicode61 remove_diacritics 2"
+);
+create table indexed_segments(
+  segment integer primary key,
+  last integer not null
+) strict;
+create table indexed_sessions(
+  sid integer primary key,
+  written integer not null
+) strict;
 """
 
 

@@ -1,0 +1,112 @@
+"""Keeps the full-text index in step with the entries: lazily, at search time, never while something is appended.
+
+An index of words without the texts themselves (they are in the entries). How far it has come is remembered for each
+session (`written`, the number of its latest entry) and for each segment (its last indexed key), so that finding out
+that nothing is new costs one look at the sessions. Batches are transactions of their own: what an interrupted catch-up
+has done stays, and the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+from pi_sessions.connection import WriteTransaction
+from pi_sessions.entry_text import KINDS, entry_text
+from pi_sessions.forest import LAST_POSITION, first_key
+from pi_sessions.search_query import spaced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable
+
+BATCH = 4000
+_STALE = (
+    "select s.sid, s.written from sessions s left join indexed_sessions i on i.sid = s.sid"
+    " where s.written <> coalesce(i.written, 0)"
+)
+_GROWN = (
+    "select segment, mark from (select g.segment, coalesce(i.last, (g.segment << 24) - 1) as mark from segments g"
+    " left join indexed_segments i on i.segment = g.segment where g.sid = ?1)"
+    f" where exists (select 1 from entries where key > mark and key <= (segment << 24) + {LAST_POSITION})"
+)
+_ENTRIES = "select key, kind, payload from entries where key > ? and key <= ? order by key limit ?"
+_INSERT = "insert into entry_index(rowid, text) values(?, ?)"
+_FORGET = "insert into entry_index(entry_index, rowid, text) values('delete', ?, ?)"
+
+
+def is_behind(connection: sqlite3.Connection) -> bool:
+    """Whether entries were written since the index was last brought up to date."""
+    return connection.execute(f"{_STALE} limit 1").fetchone() is not None
+
+
+def catch_up(
+    connection: sqlite3.Connection, *, batch: int = BATCH, progress: Callable[[int], object] | None = None
+) -> int:
+    """Index what is new and return how many entries that were.
+
+    Args:
+        connection: Open for writing, in no transaction.
+        batch: Entries per transaction.
+        progress: Called after each transaction with the entries indexed so far.
+
+    Raises:
+        StoreBusyError: another process writes; finished batches stay.
+        StoreReadOnlyError: the store cannot be written.
+    """
+    done = 0
+    while is_behind(connection):
+        with WriteTransaction(connection):
+            done += _index_some(connection, batch)
+        if progress is not None:
+            progress(done)
+    return done
+
+
+def _index_some(connection: sqlite3.Connection, room: int) -> int:
+    done = 0
+    for sid, written in connection.execute(_STALE).fetchall():
+        for segment, mark in connection.execute(_GROWN, (sid,)).fetchall():
+            if done == room:
+                return done
+            last = first_key(segment) + LAST_POSITION
+            rows = connection.execute(_ENTRIES, (mark, last, room - done)).fetchall()
+            _insert(connection, rows)
+            connection.execute(
+                "insert or replace into indexed_segments(segment, last) values(?, ?)", (segment, rows[-1][0])
+            )
+            done += len(rows)
+        # The session is done only if its last segment was read to its end.
+        if connection.execute(f"{_GROWN} limit 1", (sid,)).fetchone() is not None:
+            return done
+        connection.execute("insert or replace into indexed_sessions(sid, written) values(?, ?)", (sid, written))
+    return done
+
+
+def _insert(connection: sqlite3.Connection, rows: Iterable[tuple[int, str, str]]) -> None:
+    connection.executemany(_INSERT, [(key, text) for key, text in _texts(rows) if text])
+
+
+def _texts(rows: Iterable[tuple[int, str, str]]) -> list[tuple[int, str]]:
+    return [(key, spaced(entry_text(kind, payload).text)) for key, kind, payload in rows if kind in KINDS]
+
+
+def forget_segments(connection: sqlite3.Connection, segments: Iterable[int]) -> None:
+    """Take segments that are about to be deleted out of the index.
+
+    Args:
+        connection: In the write transaction that deletes them; their entries must still be there.
+        segments: Whole segments.
+    """
+    for segment in segments:
+        row = connection.execute("select last from indexed_segments where segment = ?", (segment,)).fetchone()
+        if row is None:
+            continue
+        rows = connection.execute(_ENTRIES, (first_key(segment) - 1, row[0], -1)).fetchall()
+        connection.executemany(_FORGET, [(key, text) for key, text in _texts(rows) if text])
+        connection.execute("delete from indexed_segments where segment = ?", (segment,))
+
+
+def clear(connection: sqlite3.Connection) -> None:
+    """Empty the index; the next catch-up makes it anew. In a write transaction."""
+    connection.execute("insert into entry_index(entry_index) values('delete-all')")
+    connection.execute("delete from indexed_segments")
+    connection.execute("delete from indexed_sessions")

@@ -1,0 +1,202 @@
+"""What a person typed to search, as terms: how each is asked of the index, looked for by a scan, and marked in a text.
+
+Pure. The query is always data: no character of it is syntax but white space, which parts terms, and a pair of double
+quotes around a phrase. A word matches where a word begins with it; a phrase matches whole words in their order.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pi_sessions.errors import UsageError
+from pi_sessions.records import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Scripts written without spaces between words: each of their characters is a token of its own.
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+SNIPPET_BEFORE = 60
+SNIPPET_CHARS = 220
+SHORTEST_BEGINNING = 2
+ESCAPE = "!"
+# What JSON may write as an escape although it is ASCII, and white space, which a phrase matches loosely.
+_LOOSE = frozenset("\"\\/<>&'")
+_PARTS = re.compile(r'(?:(?<=\s)|^)"(?P<phrase>[^"]+)(?:"|$)|(?P<word>\S+)')
+_TOKEN = re.compile(r"[^\W_]")
+_unspaced = re.compile(f"[{UNSPACED}]")
+
+
+class Term(Record):
+    """One part of a query; all parts must match.
+
+    Attributes:
+        text: As it was typed, quotes apart.
+        phrase: It stood in quotes.
+    """
+
+    text: str
+    phrase: bool = False
+
+    @property
+    def folded(self) -> str:
+        """The term as texts are compared with it."""
+        return " ".join(fold(self.text).split())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the index alone can say where the term is, its text need not be looked at."""
+        bare = self.text.replace(" ", "") if self.phrase else self.text
+        return bare.isalnum() and not _unspaced.search(bare)
+
+    @property
+    def index_query(self) -> str | None:
+        """The term in the language of the index, None when it holds nothing that is indexed."""
+        if not _TOKEN.search(self.text):
+            return None
+        quoted = '"' + spaced(self.text).replace('"', '""') + '"'
+        last = self.text[-1]
+        ends_in_word = _TOKEN.match(last) and not _unspaced.match(last)
+        begins = not self.phrase and ends_in_word and len(self.text) >= SHORTEST_BEGINNING
+        return quoted + (" *" if begins else "")
+
+    @property
+    def like_patterns(self) -> tuple[str, ...]:
+        """Patterns for LIKE (with `ESCAPE`) one of which matches the JSON text of every entry that has the term."""
+        plain = "".join(_like(char) for char in self.text)
+        if self.text.isascii():
+            return (f"%{plain}%",)
+        escaped = "".join(_like(char) if char.isascii() else _like_escaped(char) for char in self.text)
+        return (f"%{plain}%", f"%{escaped}%")
+
+
+def parse_terms(query: str) -> tuple[Term, ...]:
+    """Return the terms of a query.
+
+    Raises:
+        UsageError: there are none.
+    """
+    terms = []
+    for part in _PARTS.finditer(query):
+        phrase = part["phrase"]
+        if phrase is None:
+            terms.append(Term(part["word"]))
+        elif phrase.strip():
+            terms.append(Term(phrase.strip(), True))
+    if not terms:
+        raise UsageError("The search is empty", hint='say what to look for: pi-session search "lease lost"')
+    return tuple(terms)
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Return the regular expression a person typed; case is ignored.
+
+    Raises:
+        UsageError: it is empty or none.
+    """
+    if not pattern:
+        raise UsageError("The pattern is empty", hint="say what to look for: pi-session search --regex 'lease|lock'")
+    try:
+        return re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    except re.error as error:
+        raise UsageError(
+            f"{pattern} is no regular expression: {error}", hint="leave out --regex to search for the words themselves"
+        ) from error
+
+
+class _Folding(dict[int, str]):
+    """Maps each character to its small form without accents, one to one, so that places stay the same."""
+
+    def __missing__(self, point: int) -> str:
+        import unicodedata
+
+        char = chr(point)
+        small = unicodedata.normalize("NFD", char)[0].lower()
+        self[point] = folded = small if len(small) == 1 and not 0xAC00 <= point <= 0xD7A3 else char
+        return folded
+
+
+_folding = _Folding()
+
+
+def fold(text: str) -> str:
+    """Return a text in small letters without accents; every character keeps its place."""
+    return text.lower() if text.isascii() else text.translate(_folding)
+
+
+def spaced(text: str) -> str:
+    """Return a text as it is indexed: characters of unspaced scripts stand apart."""
+    return text if text.isascii() else _unspaced.sub(r" \g<0> ", text)
+
+
+def contains(text: str, terms: Sequence[Term]) -> bool:
+    """Whether a text has all terms anywhere, inside words too; case, accents and the kind of white space aside."""
+    folded = fold(text)
+    line: str | None = None
+    for term in terms:
+        wanted = term.folded
+        if wanted in folded:
+            continue
+        if " " not in wanted:
+            return False
+        line = " ".join(folded.split()) if line is None else line
+        if wanted not in line:
+            return False
+    return True
+
+
+def marker(terms: Sequence[Term]) -> re.Pattern[str]:
+    """Return a pattern that finds the terms in a folded text, the longer ones first."""
+    wanted = sorted({term.folded for term in terms if term.folded}, key=len, reverse=True)
+    return re.compile("|".join(re.escape(each).replace(r"\ ", r"\s+") for each in wanted) or r"(?!)")
+
+
+def fts_terms(expression: str) -> tuple[Term, ...]:
+    """Return the words of an index expression, to mark them in what it finds."""
+    words = re.findall(r"[^\W_][\w]*", expression)
+    return tuple(
+        Term(word) for word in words if word not in ("AND", "OR", "NOT", "NEAR", "text") and not word.isdigit()
+    )
+
+
+def snippet(text: str, pattern: re.Pattern[str], *, folds: bool = True) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return the part of a text around its first match on one line, and the places of all matches in that part.
+
+    Args:
+        text: Whole text of an entry.
+        pattern: What to mark.
+        folds: The pattern is for the folded text.
+    """
+    first = pattern.search(fold(text) if folds else text)
+    start = max(first.start() - SNIPPET_BEFORE, 0) if first else 0
+    if start:
+        blank = text.find(" ", start, first.start() if first else start)
+        start = blank + 1 if blank >= 0 else start
+    # A match may be longer than what is shown: then its beginning is.
+    piece = text[start : start + 2 * SNIPPET_CHARS]
+    line = " ".join(piece.split())[:SNIPPET_CHARS]
+    head = "…" if start else ""
+    tail = "…" if start + len(piece) < len(text) or len(" ".join(piece.split())) > SNIPPET_CHARS else ""
+    looked_at = fold(line) if folds else line
+    shift = len(head)
+    places = tuple((m.start() + shift, m.end() + shift) for m in pattern.finditer(looked_at) if m.end() > m.start())
+    return head + line + tail, places
+
+
+def _like(char: str) -> str:
+    if char in _LOOSE or char.isspace() or not char.isprintable():
+        return "%"
+    if char in ("%", "_", ESCAPE):
+        return ESCAPE + char
+    return char if char.isascii() or (fold(char) == char and char.upper() == char) else "%"
+
+
+def _like_escaped(char: str) -> str:
+    if _like(char) == "%":
+        return "%"
+    units = char.encode("utf-16-be")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
