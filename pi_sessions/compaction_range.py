@@ -90,11 +90,12 @@ def plan_range(path: Sequence[StoredEntry], first: str, last: str | None, *, kee
         (goes if taken else stays).extend(ContextMessage(entry.id, message) for message in given)
         if inside and not taken:
             left.append(entry.id)
-    if not goes:
+    holder = _holder(goes)
+    if holder is None:
         raise CutError("The range holds no message that can be summed up", hint="pi-session context shows the entries")
     _check_pairs(goes, stays)
     return RangePlan(
-        _holder(goes),
+        holder,
         tuple(goes),
         tuple(stays),
         tuple(left),
@@ -161,10 +162,11 @@ def finish_range(plan: RangePlan, summary: str, usage: JsonObject | None = None)
     return RangeResult(text, tuple(edits), plan.tokens_before, after)
 
 
-def _holder(goes: Sequence[ContextMessage]) -> str:
-    """Return the message that takes the summary: the first the user said, else the first answer."""
+def _holder(goes: Sequence[ContextMessage]) -> str | None:
+    """Return the entry that takes the summary: the first the user said, else the first answer, None without one."""
     said = next((one for one in goes if one.message.get("role") in ("user", "custom")), None)
-    return (said or next(one for one in goes if one.message.get("role") != "toolResult")).entry_id
+    found = said or next((one for one in goes if one.message.get("role") == "assistant"), None)
+    return None if found is None else found.entry_id
 
 
 def _check_pairs(goes: Sequence[ContextMessage], stays: Sequence[ContextMessage]) -> None:

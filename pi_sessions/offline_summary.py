@@ -64,7 +64,7 @@ _KEPT = re.compile(r"\n*<kept-messages>\n(.*?)\n</kept-messages>", re.DOTALL)
 _PATH = re.compile(
     r"(?<![\w./:@-])(?:~?/|\.{1,2}/)?(?:[\w@+.-]+/)*[\w@+-][\w@+.-]*\.(?:[a-z]{1,5}\d?|[A-Z]{1,4}|lock|toml)\b"
 )
-_NOT_A_PATH = re.compile(r"^(?:\d[\d.]*\w{0,3}|e\.g|i\.e|etc\.\w+|v\d[\d.]*)$")
+_NOT_A_PATH = re.compile(r"^(?:\d[\d.]*\w{0,3}|e\.g|i\.e|etc\.\w+|v\d[\d.]*|[^/@]+@[^/]+)$")
 
 
 def offline_summary(
@@ -89,14 +89,14 @@ def offline_summary(
     if previous:
         _take_previous(sections, previous)
     seen = [message for one in messages for message in to_llm(one)]
-    sections["Goal"] += requests(seen)
-    sections["Constraints & Preferences"] += constraints(seen)
+    sections["Goal"] += requests(messages)
+    sections["Constraints & Preferences"] += constraints(messages)
     sections["Key Decisions"] += decisions(seen)
     sections["Commands"] += commands(messages)
     sections["Errors"] += errors(messages)
     if focus:
         sections["Focus"] += _about(seen, focus)
-    state = _last_state(seen)
+    state = _last_state(messages)
     if state:
         sections["Last State"] = state
     for heading, most in _MOST.items():

@@ -247,7 +247,10 @@ class Runs(Importing):
         )
 
     def unfinished_runs(self, session_id: str | None = None) -> list[UnfinishedRun]:
-        """Return runs that have not ended, oldest first, of one session or of all; living ones too."""
+        """Return runs that have not ended, oldest first, of one session or of all; living ones too.
+
+        A run that was undone is nobody's concern any more; redo brings it back here.
+        """
         sid = None if session_id is None else self._sid(session_id)
         return [self._unfinished(row) for row in self._open_rows(sid)]
 
@@ -295,12 +298,13 @@ class Runs(Importing):
         found = []
         for block in _calls_of(answer):
             call_id, tool = str(block.get("id", "")), str(block.get("name", ""))
-            known = started.get(call_id)
+            known = started.get(call_id, [])
+            began = bool(known)
             result = known.pop(0) if known else None
             if answered.get(call_id):
                 answered[call_id] -= 1
                 continue
-            state = FINISHED if result else MAY_HAVE_RUN if known is not None else NOT_STARTED
+            state = FINISHED if result else MAY_HAVE_RUN if began else NOT_STARTED
             found.append(OpenCall(call_id, tool, state, json.loads(result) if result else None))
         return found
 
@@ -333,7 +337,7 @@ class Runs(Importing):
     def _open_rows(self, sid: int | None) -> list[tuple[Any, ...]]:
         return self.connection.execute(
             f"select {_RUN_COLUMNS} from runs r join sessions s using(sid) join operations o using(op)"
-            " where r.ended is null and (?1 is null or r.sid = ?1) order by r.run",
+            " where r.ended is null and o.undone_by is null and (?1 is null or r.sid = ?1) order by r.run",
             (sid,),
         ).fetchall()
 

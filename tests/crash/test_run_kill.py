@@ -9,15 +9,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from pi_loop import ScriptedModel
+from pi_loop.runner import SessionRunner
 from pi_loop.runner_types import RecoverAction
+from pi_sessions.formats.pi import read_pi_file
 from pi_sessions.store import SessionStore
 from tests.crash.children import Child, Report
-from tests.crash.run_world import SESSION, check, kill_at, recover, work
+from tests.crash.run_world import MODEL, SESSION, check, kill_at, recover, text, work
 
 ACTIONS: tuple[RecoverAction, ...] = ("continue", "close")
 MOST_COMMITS = 200
+SEED = Path(__file__).resolve().parents[2] / "fixtures" / "cases" / "s04-two-continues" / "seed.jsonl"
 
 
 def begin(folder: Path) -> None:
@@ -109,3 +114,63 @@ def test_a_recovery_that_is_killed_is_recovered(tmp_path: Path) -> None:
         if code == 0:
             return
     raise AssertionError("the recovery never ended")
+
+
+def test_s04_two_continues_at_once_and_one_is_killed(tmp_path: Path) -> None:
+    """Each gets its own branch, nothing is lost, and the killed one does not hold the session."""
+    folder = tmp_path / "store"
+    begin(folder)
+    with SessionStore.open(str(folder / "s.db")) as store:
+        sid = store.import_session(read_pi_file(str(SEED))).session.id
+    first = Child(lambda report: talk(folder, sid, "first", report, stall=True))
+    told = first.reports()
+    assert next(told) == ["streaming", "main"]
+    second = Child(lambda report: talk(folder, sid, "second", report, stall=False))
+    assert list(second.reports()) == [["streaming", "main-2"], ["done", "main-2"]]
+    assert second.wait() == 0
+    first.kill()
+    first.wait()
+    with SessionStore.open(str(folder / "s.db")) as store:
+        (cut_off,) = store.unfinished_runs(sid)
+        assert not cut_off.alive
+        store.close_run(cut_off.run)
+    third = Child(lambda report: talk(folder, sid, "third", report, stall=False))
+    assert list(third.reports()) == [["streaming", "main"], ["done", "main"]]
+    assert third.wait() == 0
+    with SessionStore.open(str(folder / "s.db")) as store:
+        assert store.verify() == []
+        said = {name: [user_text(entry) for entry in store.path(sid, leaf)] for name, leaf in leaves(store, sid)}
+        assert [text for text in said["main"] if text] == ["Seed question.", "first", "third"]
+        assert [text for text in said["main-2"] if text] == ["Seed question.", "second"]
+
+
+def talk(folder: Path, sid: str, words: str, report: Report, *, stall: bool) -> None:
+    """Continue a session with one prompt; report the branch when the answer begins, and how it ended."""
+    store = SessionStore.open(str(folder / "s.db"))
+    script = ScriptedModel([{"text": "half an answer", "stall": stall}])
+
+    async def run() -> None:
+        runner = SessionRunner(store, sid, stream_fn=script, model=MODEL)
+        branch = ""
+
+        def listen(event: Any) -> None:
+            nonlocal branch
+            if event.type == "run_start":
+                branch = event.branch
+            if event.type == "message_update" and event.assistant_message_event.type == "text_delta" and branch:
+                report(["streaming", branch])
+                branch = ""
+
+        runner.subscribe(listen)
+        outcome = await runner.prompt(words)
+        report([outcome.status, outcome.branch])
+
+    anyio.run(run)
+
+
+def leaves(store: SessionStore, sid: str) -> list[tuple[str, str | None]]:
+    return [(branch.name, branch.leaf) for branch in store.branches(sid)]
+
+
+def user_text(entry: Any) -> str:
+    return text(entry.message) if entry.role == "user" else ""

@@ -13,6 +13,7 @@ from pi_loop.events import MessageEnd
 from pi_loop.runner_types import NotRunningError, PhaseBusyError, UnfinishedRunError
 from pi_loop.types import CannotContinueError
 from pi_sessions.errors import StoreFullError
+from pi_sessions.messages import block_texts
 from pi_sessions.store import SessionStore
 from tests.loop.runner_world import MODEL, World, add, asking, ended, once, run, world
 
@@ -156,7 +157,7 @@ def test_an_abort_ends_the_run_and_gives_queued_messages_back(world: World, run:
         runner.subscribe(once("message_update", abort))
         outcome = await runner.prompt("go")
         assert outcome.status == "aborted"
-        assert [one.content[0].text for one in outcome.given_back] == ["later"]
+        assert [block_texts(one.content) for one in outcome.given_back] == [["later"]]
         assert (await runner.prompt("once more")).status == "done"
 
     run(work)

@@ -1,0 +1,252 @@
+"""Runs as the store keeps them: found when cut off, closed with one result for every call, undone as one operation."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pi_sessions.run_lock import RunLock, is_held
+from pi_sessions.runs import ActiveRun, RunAliveError, RunEndedError
+from pi_sessions.store import SessionStore
+from tests.crash.children import Child, Report
+
+USER = {"role": "user", "content": "do it"}
+
+
+def answer(*calls: str) -> dict[str, Any]:
+    content = [{"type": "toolCall", "id": call, "name": f"tool-{call}", "arguments": {}} for call in calls]
+    return {"role": "assistant", "content": content, "stopReason": "toolUse" if calls else "stop"}
+
+
+def entry(message: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "message", "message": message}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SessionStore]:
+    with SessionStore.open(str(tmp_path / "s.db")) as opened:
+        opened.create_session(id="work")
+        yield opened
+        assert opened.verify() == []
+
+
+def begin(store: SessionStore, *accepted: dict[str, Any]) -> ActiveRun:
+    return store.begin_run("work", command="run", summary="do it", accepted=accepted or (USER,))
+
+
+def with_open_calls(store: SessionStore) -> ActiveRun:
+    """Return a run whose answer has a finished, a started and an untouched call."""
+    run = begin(store)
+    run.append(entry(USER), taken=run.numbers[0])
+    said = run.append(entry(answer("a", "b", "c")))
+    for call in ("a", "b"):
+        run.start_call(said.id, call, f"tool-{call}")
+    run.finish_call(said.id, "a", {"role": "toolResult", "toolCallId": "a", "toolName": "tool-a", "content": "A"})
+    return run
+
+
+def results(store: SessionStore, at: str | None = None) -> dict[str, str]:
+    path = store.path("work") if at is None else store.path("work", at)
+    found = {}
+    for one in path:
+        message = one.message or {}
+        if message.get("role") == "toolResult":
+            content = message["content"]
+            found[message["toolCallId"]] = content if isinstance(content, str) else content[0]["text"]
+    return found
+
+
+def test_a_run_is_alive_until_its_process_lets_go(store: SessionStore) -> None:
+    run = begin(store)
+    (found,) = store.unfinished_runs("work")
+    assert (found.alive, found.pid, [one.text for one in found.accepted]) == (True, os.getpid(), ["do it"])
+    assert f"Process {os.getpid()}" in found.sentence()
+    with pytest.raises(RunAliveError):
+        store.adopt_run(run.run)
+    run.release()
+    (found,) = store.unfinished_runs("work")
+    assert not found.alive
+    assert "“do it”" in found.sentence()
+
+
+def test_a_run_of_a_killed_process_is_found_at_once(tmp_path: Path) -> None:
+    path = str(tmp_path / "s.db")
+    with SessionStore.open(path) as store:
+        store.create_session(id="work")
+
+    def work(report: Report) -> None:
+        begin(SessionStore.open(path))
+        report("begun")
+        signal.pause()
+
+    child = Child(work)
+    assert next(child.reports()) == "begun"
+    with SessionStore.open(path) as store:
+        assert store.unfinished_runs()[0].alive
+        child.kill()
+        child.wait()
+        assert not store.unfinished_runs()[0].alive
+        store.close_run(store.unfinished_runs()[0].run)
+    assert sorted(file.name for file in tmp_path.iterdir() if "-run-" in file.name) == []
+
+
+def test_open_calls_are_told_apart(store: SessionStore) -> None:
+    run = with_open_calls(store)
+    run.release()
+    (found,) = store.unfinished_runs()
+    assert [(call.call_id, call.state) for call in found.calls] == [
+        ("a", "finished"),
+        ("b", "may_have_run"),
+        ("c", "not_started"),
+    ]
+    assert found.sentence() == (
+        "The last run on main was cut off; finished: tool-a; may have run: tool-b; did not run: tool-c"
+    )
+
+
+def test_closing_gives_every_call_its_one_result(store: SessionStore) -> None:
+    run = with_open_calls(store)
+    run.accept("steering", {"role": "user", "content": "hurry"})
+    run.release()
+    closed = store.close_run(run.run)
+    assert results(store)["a"] == "A"
+    assert "may have run" in results(store)["b"]
+    assert "did not run" in results(store)["c"]
+    assert (len(closed.results), len(closed.appended)) == (3, 1)
+    assert store.path("work")[-1].message == {"role": "user", "content": "hurry"}
+    assert store.unfinished_runs() == []
+    with pytest.raises(RunEndedError):
+        store.close_run(run.run)
+    assert store.undo("work").undone.command == "run"
+    assert store.leaf("work") is None
+
+
+def test_results_of_a_cut_off_run_hang_under_their_call_after_a_rewind(store: SessionStore) -> None:
+    run = with_open_calls(store)
+    run.release()
+    store.rewind("work", None)
+    closed = store.close_run(run.run)
+    assert store.leaf("work") is None
+    assert set(results(store, closed.leaf)) == {"a", "b", "c"}
+    assert store.branches("work")[0].leaf is None
+
+
+def test_a_cut_off_run_that_is_undone_is_no_longer_waited_for(store: SessionStore) -> None:
+    run = with_open_calls(store)
+    run.release()
+    store.undo("work")
+    assert store.unfinished_runs() == []
+    store.redo("work")
+    assert [found.run for found in store.unfinished_runs()] == [run.run]
+
+
+def test_calls_of_a_failed_answer_stay_as_they_are(store: SessionStore) -> None:
+    run = begin(store)
+    run.append(entry({**answer("a"), "stopReason": "error"}))
+    run.release()
+    assert store.unfinished_runs()[0].calls == ()
+
+
+def test_calls_that_share_an_id_are_counted(store: SessionStore) -> None:
+    run = begin(store)
+    said = run.append(entry(answer("x", "x")))
+    run.start_call(said.id, "x", "tool-x")
+    run.append(entry({"role": "toolResult", "toolCallId": "x", "toolName": "tool-x", "content": "one"}))
+    assert [call.state for call in run.open_calls()] == ["not_started"]
+    run.release()
+
+
+@pytest.mark.parametrize("change", ["append", "rewind", "rename", "delete"])
+def test_a_run_goes_on_beside_whatever_happens_to_its_branch(store: SessionStore, change: str) -> None:
+    store.append_message("work", USER)
+    store.create_branch("work", "side", switch=change == "delete")
+    run = store.begin_run("work", command="run", summary="x", branch="main")
+    mine = run.append(entry(USER))
+    if change == "append":
+        store.append_message("work", USER, branch="main")
+    elif change == "rewind":
+        store.rewind("work", None)
+    elif change == "rename":
+        store.rename_branch("work", "main", "trunk")
+    else:
+        store.delete_branch("work", "main")
+    more = run.append(entry(answer()))
+    assert (more.parent_id, run.diverged) == (mine.id, True)
+    assert store.leaf("work", run.branch) == more.id
+    run.finish("done")
+    run.release()
+    undone = store.undo("work", op=run.op)
+    assert more.id not in {branch.leaf for branch in store.branches("work")}
+    assert undone.undone.id == run.op
+
+
+def test_a_run_beside_a_living_one_begins_where_that_one_began(store: SessionStore) -> None:
+    first = store.append_message("work", USER)
+    one = begin(store)
+    one.append(entry(USER))
+    two = begin(store)
+    assert (two.leaf, two.branch, two.diverged, two.from_branch) == (first.id, "main-2", True, "main")
+    three = begin(store)
+    assert three.branch == "main-3"
+    for run in (one, two, three):
+        run.finish("done")
+        run.release()
+    assert not begin(store).diverged
+
+
+def test_a_run_beside_a_dead_one_stays_on_the_branch(store: SessionStore) -> None:
+    begin(store).release()
+    run = begin(store)
+    assert not run.diverged
+    run.release()
+
+
+def test_what_was_taken_back_is_forgotten(store: SessionStore) -> None:
+    run = begin(store)
+    number = run.accept("follow_up", USER)
+    run.forget([number, *run.numbers])
+    assert run.accepted() == ()
+    assert run.accept("steering", USER) > number
+    run.release()
+
+
+def test_the_operation_of_a_run_that_stored_nothing_changes_nothing(store: SessionStore) -> None:
+    store.append_message("work", USER)
+    leaf = store.leaf("work")
+    run = begin(store)
+    run.finish("aborted")
+    run.release()
+    store.undo("work")
+    assert store.leaf("work") == leaf
+
+
+def test_a_lock_is_let_go_of_once_and_looks_do_not_disturb_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    assert not is_held(path)
+    lock = RunLock(path)
+    assert is_held(path)
+    with pytest.raises(BlockingIOError):
+        RunLock(path)
+    assert is_held(path)
+    lock.release()
+    lock.release()
+    assert not is_held(path)
+    RunLock(path).release()
+
+
+def test_adopting_keeps_number_and_operation(store: SessionStore) -> None:
+    run = with_open_calls(store)
+    run.release()
+    again = store.adopt_run(run.run)
+    assert (again.run, again.op, again.leaf, again.branch) == (run.run, run.op, run.leaf, "main")
+    assert len(again.settle_calls()) == 3
+    assert again.settle_calls() == []
+    again.append(entry(answer()))
+    again.finish("done")
+    again.release()
+    assert len([op for op in store.operations("work") if op.command == "run"]) == 1
