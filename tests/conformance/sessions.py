@@ -123,12 +123,27 @@ PURPOSEFUL = ("MissingSessionCwdError", "SessionImportFileNotFoundError")
 
 
 def case_files(folders: Sequence[Path]) -> list[Path]:
-    """Return the case files of some folders (and of `cases` folders in them), sorted by path."""
+    """Return the JSON files in some folders and below them, sorted by path; a file stands for itself.
+
+    Raises:
+        FileNotFoundError: nothing has one of the names.
+    """
     found: set[Path] = set()
     for folder in folders:
-        found.update(folder.glob("*.json") if folder.is_dir() else [folder])
-        found.update((folder / "cases").glob("*.json"))
+        if not folder.exists():
+            raise FileNotFoundError(f"there is no folder {folder}")
+        found.update(folder.rglob("*.json") if folder.is_dir() else [folder])
     return sorted(found)
+
+
+def read_case(file: Path) -> Json | None:
+    """Return the case in a file, None when it holds something else."""
+    try:
+        case = json.loads(file.read_text())
+    except ValueError:
+        return None
+    is_case = isinstance(case, dict) and case.get("format") == 1 and "inputs" in case and "steps" in case
+    return case if is_case and all("op" in step for step in case["steps"]) else None
 
 
 def fixtures_of(case_file: Path) -> Path:
@@ -143,9 +158,14 @@ def main(arguments: Sequence[str]) -> int:
     """Replay the cases of folders and print what happened; returns the exit code."""
     folders = [Path(argument) for argument in arguments] or [BUNDLED]
     passed = failed = 0
-    for file in case_files(folders):
-        case = json.loads(file.read_text())
-        if not isinstance(case, dict) or case.get("format") != 1 or "steps" not in case:
+    try:
+        files = case_files(folders)
+    except FileNotFoundError as error:
+        print(f"FAIL {error}")
+        files = []
+    for file in files:
+        case = read_case(file)
+        if case is None:
             continue
         try:
             outcomes = list(replay_case(case, fixtures_of(file)))

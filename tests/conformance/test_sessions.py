@@ -158,5 +158,9 @@ def test_the_command_ends_with_the_count(capsys: pytest.CaptureFixture[str], tmp
 
 
 def test_no_cases_at_all_is_no_success(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text('{"format": 1}')
+    (tmp_path / "broken.json").write_text("{")
     assert sessions.main([str(tmp_path)]) == 1
     assert capsys.readouterr().out == "0 passed, 0 failed\n"
+    assert sessions.main([str(tmp_path / "gone")]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "0 passed, 0 failed"
