@@ -21,7 +21,8 @@ _SESSION_COLUMNS = """
  s.id, s.cwd, s.name, s.created, s.last, s.messages, s.first_user,
  (select id from entries where key = b.leaf), s.branch, s.origin,
  (select id from entries where key = s.origin_key), s.archived, s.pinned, s.deleted,
- (select provider || '/' || model from states where state = (select state from entries where key = b.leaf)), s.header
+ (select provider || '/' || model from states where state = (select state from entries where key = b.leaf)), s.header,
+ s.parent_session, s.parent_call
  from sessions s left join branches b on b.sid = s.sid and b.name = s.branch
 """
 
@@ -49,6 +50,7 @@ class Reading(StoreBase):
         since_ms: int | None = None,
         model: str | None = None,
         deleted: bool = False,
+        children: bool = False,
         limit: int | None = 20,
         offset: int = 0,
     ) -> list[Session]:
@@ -61,6 +63,7 @@ class Reading(StoreBase):
             since_ms: Only sessions with a message at or after this time, Unix milliseconds.
             model: Only sessions whose model in force contains this text, any case.
             deleted: List removed sessions instead of the others.
+            children: Also list the conversations of subagents.
             limit: At most this many; None for all.
             offset: Leave out this many first.
         """
@@ -71,6 +74,8 @@ class Reading(StoreBase):
             values.append(cwd)
         if not archived and not deleted:
             where.append("s.archived = 0")
+        if not children and not deleted:
+            where.append("s.parent_session is null")
         if named:
             where.append("s.name is not null")
         if since_ms is not None:

@@ -28,6 +28,8 @@ class Session(Record):
         origin_entry: Last entry shared with the origin when it was forked here; None when unknown or none.
         model: `provider/model` in force at the leaf, None when none was used.
         header: The imported file's header as it came, empty for sessions begun here.
+        parent_session: For a subagent's conversation, the session whose tool call began it; None for all others.
+        parent_call: That tool call's id, None when it is not known.
     """
 
     id: str
@@ -46,6 +48,8 @@ class Session(Record):
     deleted: bool
     model: str | None
     header: JsonObject
+    parent_session: str | None = None
+    parent_call: str | None = None
 
 
 class Branch(Record):
@@ -148,7 +152,9 @@ class ImportResult(Record):
         new_branch: Branch made because the session had moved on in the store too.
         unchanged: The source held nothing new.
         removed_before: The person removed this session; it was left removed.
-        renamed_entries: (id in the source, id in the store) where an id was taken by other content.
+        grown: Answers that were there in part and are now whole.
+        renamed_entries: (id in the source, id in the store) where an id was taken by other content, or where the entry
+            is shared with a session that has it under another id.
         op: The recorded operation, None when nothing changed.
     """
 
@@ -162,6 +168,27 @@ class ImportResult(Record):
     removed_before: bool = False
     renamed_entries: tuple[tuple[str, str], ...] = ()
     op: int | None = None
+    grown: int = 0
+
+
+class Origin(Record):
+    """Where an imported entry comes from.
+
+    Attributes:
+        format: Name of the format.
+        source: The file or database.
+        line: Line or row in it.
+        foreign_id: What the source calls the entry.
+        importer: Version of the reader.
+        time_ms: When it was imported.
+    """
+
+    format: str
+    source: str
+    line: int
+    foreign_id: str
+    importer: str
+    time_ms: int
 
 
 class Problem(Record):

@@ -1,0 +1,277 @@
+"""Puts the entries of one parsed source under a session: shares what agrees, writes the rest.
+
+Entries are shared where id, content and parent agree. Where the source is a copy of another session's beginning under
+other ids or times (a fork made by another program), they are shared where they say the same under the same parent. An
+answer of which only a part was there grows in its place, as long as nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from pi_sessions.appending import EntryWriter
+from pi_sessions.forest import LAST_POSITION, first_key, segment_of
+from pi_sessions.stored import StoredEntry, dump
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pi_sessions.base import StoreBase
+    from pi_sessions.formats.parsed import ParsedSession
+
+_REFERENCES = {
+    "compaction": "firstKeptEntryId",
+    "context_edit": "targetId",
+    "label": "targetId",
+    "branch_summary": "fromId",
+}
+# What a copy made by another program may say differently.
+_VOLATILE = ("timestamp", "usage", "claudeCode", "codex", "firstKeptEntryId", "targetId", "fromId")
+
+
+class Merge:
+    """One merge.
+
+    Args:
+        store: The store, in a write transaction.
+        sid: Session that takes the entries in.
+        parsed: The source.
+        fresh: The session holds nothing yet.
+        kin: Sessions of which the source may be a copy, or a copy's source.
+        untouched: Nothing but imports has changed the session, so that answers may grow.
+
+    Attributes:
+        added, shared, grown: Counts of entries.
+        come: (key, line, foreign id) of each added entry.
+        renamed: Id in the source -> id in the store, where they differ.
+    """
+
+    def __init__(
+        self,
+        store: StoreBase,
+        sid: int,
+        parsed: ParsedSession,
+        fresh: bool,
+        *,
+        kin: Iterable[int] = (),
+        untouched: bool = False,
+    ) -> None:
+        self.store = store
+        self.sid = sid
+        self.parsed = parsed
+        self.writer = EntryWriter(store, sid)
+        self.keys: dict[str, int] = {}
+        self.renamed: dict[str, str] = {}
+        self.come: list[tuple[int, int, str | None]] = []
+        self.added = 0
+        self.shared = 0
+        self.grown = 0
+        self._untouched = untouched
+        self._kin = tuple(kin)
+        self._shared_keys: set[int] = set()
+        self._own = {} if fresh else {entry.id: entry.key for entry in store.forest.in_append_order(sid)}
+        # Label entries of the source: key -> the nearest entry above that is no label.
+        self._labels: dict[int, int | None] = {}
+        if self.writer.first_user_key is None:
+            # A title from an earlier import gives way to what somebody said.
+            self.writer.first_user = None
+
+    def key_of(self, entry_id: str | None) -> int | None:
+        """Return where an entry of the source lies in the store."""
+        return None if entry_id is None else self.keys.get(entry_id)
+
+    def run(self) -> None:
+        """Share or write every entry, parents before children, and bring the session's row up to date."""
+        start = self.writer.written
+        parsed = self.parsed
+        foreign = parsed.foreign_ids or (None,) * len(parsed.entries)
+        places = dict(zip((entry.id for entry in parsed.entries), zip(parsed.lines, foreign, strict=True), strict=True))
+        for number, entry in enumerate(in_tree_order(parsed.entries), 1):
+            parent = self.key_of(entry.parent_id)
+            key = self._find_shared(entry, parent)
+            if key is None:
+                key = self._grow(entry, parent)
+            if key is not None:
+                self.shared += 1
+                self._shared_keys.add(key)
+                if entry.id not in self._own:
+                    self.writer.note(_at(entry, key))
+            else:
+                self.added += 1
+                key = self._add(entry, parent, start + number)
+                self.come.append((key, *places[entry.id]))
+            self.keys[entry.id] = key
+            if entry.type == "label":
+                self._labels[key] = self._unlabelled(parent)
+        self.writer.finish()
+        self._see_shared()
+
+    # --- sharing --------------------------------------------------------------------------------------------------
+
+    def _find_shared(self, entry: StoredEntry, parent: int | None) -> int | None:
+        """Return the stored entry that agrees in id, content and parent; below a new entry there can be none."""
+        above = parent if parent is None else self._labels.get(parent, parent)
+        if above is not None and above not in self._shared_keys:
+            return None
+        own = self._own.get(entry.id)
+        candidates = self.store.forest.keys_of_id(entry.id)
+        if own is not None and own in candidates:
+            candidates.sort(key=lambda key: key != own)
+        for key in candidates:
+            agrees = self._unlabelled(self.store.forest.parent(key)) == above
+            if agrees and same_content(self.store.forest.entry(key), entry):
+                return key
+        return self._find_copied(entry, parent) if self._kin else None
+
+    def _unlabelled(self, key: int | None) -> int | None:
+        """Return the entry itself, or its nearest ancestor that is no label."""
+        forest = self.store.forest
+        while key is not None:
+            if key in self._labels:
+                return self._labels[key]
+            row = self.store.connection.execute("select kind from entries where key = ?", (key,)).fetchone()
+            if row is None or row[0] != "label":
+                break
+            key = forest.parent(key)
+        return key
+
+    def _find_copied(self, entry: StoredEntry, parent: int | None) -> int | None:
+        """Return the kin's entry that says the same under the same parent, whatever its id and time."""
+        told = said(entry)
+        for key in self._below(parent):
+            stored = self.store.forest.entry(key)
+            if stored.type == entry.type and said(stored) == told:
+                if stored.id != entry.id:
+                    self.renamed[entry.id] = stored.id
+                return key
+        return None
+
+    def _below(self, parent: int | None) -> Iterator[int]:
+        """Yield the entries below a shared one, or the roots of kin."""
+        execute = self.store.connection.execute
+        if parent is None:
+            for sid in self._kin:
+                rows = execute("select segment from segments where sid = ? and parent is null", (sid,)).fetchall()
+                yield from (first_key(segment) for (segment,) in rows)
+                for segment in self.store.forest.visible(sid):
+                    owner, above, _depth = self.store.forest.segment(segment)
+                    if above is None and owner != sid:
+                        yield first_key(segment)
+            return
+        is_last = parent & LAST_POSITION == LAST_POSITION
+        if not is_last and execute("select 1 from entries where key = ?", (parent + 1,)).fetchone():
+            yield parent + 1
+        rows = execute("select segment from segments where parent = ?", (parent,)).fetchall()
+        yield from (first_key(segment) for (segment,) in rows)
+
+    # --- growing --------------------------------------------------------------------------------------------------
+
+    def _grow(self, entry: StoredEntry, parent: int | None) -> int | None:
+        """Make a stored answer whole whose later form this is; None when it is none or others depend on it."""
+        key = self._own.get(entry.id)
+        if key is None or entry.type != "message" or (parent is not None and parent not in self._shared_keys):
+            return None
+        stored = self.store.forest.entry(key)
+        old, new = stored.message, entry.message
+        if old is None or new is None or stored.time_ms != entry.time_ms or stored.extra != entry.extra:
+            return None
+        if self.store.forest.parent(key) != parent or old.get("role") != new.get("role"):
+            return None
+        if any(old.get(name) != new.get(name) for name in ("provider", "model", "toolCallId", "responseId")):
+            return None
+        before, after = old.get("content"), new.get("content")
+        if before != after:
+            is_longer = isinstance(before, list) and isinstance(after, list) and after[: len(before)] == before
+            if old.get("role") != "assistant" or not is_longer or not self._untouched:
+                return None
+        self.writer.rewrite(key, entry)
+        self.grown += 1
+        return key
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    def _add(self, entry: StoredEntry, parent: int | None, seq: int) -> int:
+        draft = entry
+        if self.renamed and entry.type in _REFERENCES:
+            draft = self._with_renamed_reference(entry)
+        if entry.id in self._own:
+            free = self.store._free_entry_id()
+            self.renamed[entry.id] = free
+            draft = StoredEntry(free, draft.parent_id, draft.type, draft.time_ms, draft.payload, draft.extra)
+        return self.writer.add(draft, parent, seq=seq, checked=True).key
+
+    def _with_renamed_reference(self, entry: StoredEntry) -> StoredEntry:
+        name = _REFERENCES[entry.type]
+        target = entry.fields.get(name)
+        if not isinstance(target, str) or target not in self.renamed:
+            return entry
+        payload = dump({**json.loads(entry.payload), name: self.renamed[target]})
+        return StoredEntry(entry.id, entry.parent_id, entry.type, entry.time_ms, payload, entry.extra)
+
+    def _see_shared(self) -> None:
+        """Keep shared entries of other sessions in sight: their last ones become tips of this session."""
+        forest, connection = self.store.forest, self.store.connection
+        ends: dict[int, int] = {}
+        for key in self._shared_keys:
+            segment = segment_of(key)
+            ends[segment] = max(key, ends.get(segment, key))
+        foreign = [(self.sid, key) for segment, key in ends.items() if forest.segment(segment)[0] != self.sid]
+        connection.executemany("insert or ignore into tips(sid, key) values(?, ?)", foreign)
+        deepest = max(self._shared_keys, key=forest.depth, default=None) if foreign else None
+        if foreign and self._kin and self.parsed.parent_ref is None:
+            owner = forest.segment(segment_of(foreign[0][1]))[0]
+            connection.execute(
+                "update sessions set origin = coalesce(origin, (select id from sessions where sid = ?)) where sid = ?",
+                (owner, self.sid),
+            )
+        connection.execute(
+            "update sessions set origin_key = coalesce(origin_key, ?) where sid = ? and origin is not null",
+            (deepest, self.sid),
+        )
+
+
+def opening_of(parsed: ParsedSession) -> str | None:
+    """Return what tells the beginning of a conversation from all others: a hash of its first message and its time."""
+    first = next((entry for entry in parsed.entries if entry.type == "message"), None)
+    if first is None:
+        return None
+    told = f"{parsed.cwd}\n{first.time_ms}\n{said(first)}"
+    return hashlib.sha256(told.encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
+
+def said(entry: StoredEntry) -> str:
+    """Return what an entry says, as text that is the same for a copy made by another program."""
+    fields = entry.message if entry.type == "message" else entry.fields
+    return json.dumps({name: value for name, value in (fields or {}).items() if name not in _VOLATILE}, sort_keys=True)
+
+
+def same_content(stored: StoredEntry, entry: StoredEntry) -> bool:
+    """Whether two entries say the same: type, time, and their own fields as JSON values."""
+    if stored.type != entry.type or stored.time_ms != entry.time_ms:
+        return False
+    if stored.payload == entry.payload and stored.extra == entry.extra:
+        return True
+    return stored.fields == entry.fields and stored.timestamp == entry.timestamp
+
+
+def in_tree_order(entries: Iterable[StoredEntry]) -> Iterator[StoredEntry]:
+    """Yield entries in file order, but never a child before its parent."""
+    waiting: dict[str, list[StoredEntry]] = {}
+    placed: set[str] = set()
+    for entry in entries:
+        if entry.parent_id is not None and entry.parent_id not in placed:
+            waiting.setdefault(entry.parent_id, []).append(entry)
+            continue
+        ready = [entry]
+        while ready:
+            current = ready.pop()
+            placed.add(current.id)
+            yield current
+            ready += reversed(waiting.pop(current.id, []))
+
+
+def _at(entry: StoredEntry, key: int) -> StoredEntry:
+    told = (entry.type, entry.time_ms, entry.payload, entry.extra)
+    return StoredEntry(entry.id, entry.parent_id, *told, key, entry.head)

@@ -1,0 +1,172 @@
+"""Where imported entries come from, and which sources are known: rows beside the tree.
+
+Origins are kept as runs: consecutive entries from consecutive lines are one row, so that a file of a hundred thousand
+lines costs a handful of rows.
+"""
+
+from __future__ import annotations
+
+from pi_sessions.operation_log import OperationLog
+from pi_sessions.records import Record
+from pi_sessions.results import Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+    from pi_sessions.formats.parsed import ParsedSession
+
+    Come = tuple[int, int, str | None]
+
+
+class KnownSource(Record):
+    """A source that was imported before.
+
+    Attributes:
+        format: Name of its format.
+        importer: Version of the reader then.
+        stamp: What told its state then.
+    """
+
+    format: str
+    importer: str
+    stamp: str
+
+
+class EarlierImport(Record):
+    """What the latest import of a source into one session found.
+
+    Attributes:
+        removed: The person removed the session since.
+        entries: Entries the session holds of its own.
+        repairs, losses: (line, code, message) of each.
+    """
+
+    session_id: str
+    removed: bool
+    lines: int
+    repairs: tuple[tuple[int | None, str, str], ...]
+    losses: tuple[tuple[int | None, str, str], ...]
+
+
+class Origins(OperationLog):
+    """The part of the store that remembers sources."""
+
+    def origin(self, session_id: str, entry_id: str) -> Origin | None:
+        """Return where an entry was imported from, None when it was written here.
+
+        Raises:
+            EntryNotFoundError: the session has no such entry.
+        """
+        key = self._entry_key(self._sid(session_id), entry_id)
+        row = self.connection.execute(
+            "select o.key, o.entries, o.line, o.foreign_id, i.format, i.source, i.importer, i.at"
+            " from origins o join imports i using(import) where o.key <= ? order by o.key desc limit 1",
+            (key,),
+        ).fetchone()
+        if row is None or key >= row[0] + row[1]:
+            return None
+        first, _entries, line, foreign, format, source, importer, at = row
+        return Origin(format, source, line + key - first, foreign or entry_id, importer, at)
+
+    def known_source(self, source: str) -> KnownSource | None:
+        """Return what is remembered of a source, None when it was never imported whole."""
+        row = self.connection.execute(
+            "select format, importer, stamp from sources where source = ?", (source,)
+        ).fetchone()
+        return KnownSource(*row) if row else None
+
+    def remember_source(self, source: str, known: KnownSource) -> None:
+        """Remember the state in which a source was imported whole."""
+        with self._write():
+            self.connection.execute(
+                "insert into sources(source, format, importer, stamp) values(?, ?, ?, ?) on conflict(source) do update"
+                " set format = excluded.format, importer = excluded.importer, stamp = excluded.stamp",
+                (source, known.format, known.importer, known.stamp),
+            )
+
+    def earlier_imports(self, source: str) -> list[EarlierImport]:
+        """Return what the latest import of a source found, per session."""
+        rows = self.connection.execute(
+            "select max(i.import), s.id, s.deleted, i.lines from imports i join sessions s using(sid)"
+            " where i.source = ? group by i.sid order by 1",
+            (source,),
+        ).fetchall()
+        found: list[EarlierImport] = []
+        for number, session_id, deleted, lines in rows:
+            told = self.connection.execute(
+                "select lost, line, code, message from repairs where import = ?", (number,)
+            ).fetchall()
+            mended = tuple((line, code, message) for lost, line, code, message in told if not lost)
+            losses = tuple((line, code, message) for lost, line, code, message in told if lost)
+            found.append(EarlierImport(session_id, deleted is not None, lines, mended, losses))
+        return found
+
+    def _link_child(self, sid: int, parsed: ParsedSession) -> None:
+        """Say which session and which tool call a subagent's conversation belongs to."""
+        child = parsed.child_of
+        if child is None:
+            return
+        row = self.connection.execute(
+            "select sid, s.id from imports join sessions s using(sid) where source_id = ? order by import desc limit 1",
+            (child.session_id,),
+        ).fetchone()
+        call = child.call_id
+        if call is None and row is not None and child.agent_id:
+            call = self._call_of(row[0], child.agent_id)
+        self.connection.execute(
+            "update sessions set parent_session = ?, parent_agent = ?, parent_call = coalesce(?, parent_call)"
+            " where sid = ?",
+            (row[1] if row else child.session_id, child.agent_id, call, sid),
+        )
+
+    def _link_children(self, sid: int, parsed: ParsedSession) -> None:
+        """Find the tool calls of conversations that were imported before what began them."""
+        waiting = self.connection.execute(
+            "select sid, parent_agent from sessions where parent_session = ? and parent_call is null"
+            " and parent_agent is not null",
+            (parsed.id,),
+        ).fetchall()
+        for child, agent in waiting:
+            self.connection.execute(
+                "update sessions set parent_session = ?, parent_call = ? where sid = ?",
+                (self._session_id(sid), self._call_of(sid, agent), child),
+            )
+
+    def _call_of(self, sid: int, agent: str) -> str | None:
+        """Return the id of the tool call whose result names a subagent."""
+        import json
+
+        rows = self.connection.execute(
+            "select e.payload from segments s join entries e on e.key between s.segment << 24 and"
+            " (s.segment << 24) + 16777215 where s.sid = ? and e.kind = 'message' and instr(e.payload, ?)"
+            " and instr(e.payload, '\"toolResult\"')",
+            (sid, agent),
+        )
+        for (payload,) in rows:
+            message = json.loads(payload)
+            if message.get("role") == "toolResult" and isinstance(message.get("toolCallId"), str):
+                return str(message["toolCallId"])
+        return None
+
+
+def write_origins(connection: sqlite3.Connection, number: int, come: Iterable[Come]) -> None:
+    """Write the origins of added entries.
+
+    Args:
+        connection: In a write transaction.
+        number: The import.
+        come: (key, line, foreign id or None) of each entry, in the order of adding.
+    """
+    rows: list[list[object]] = []
+    next_key, next_line = -1, -1
+    for key, line, foreign in come:
+        if key == next_key and line == next_line and foreign is None and rows[-1][4] is None:
+            count = rows[-1][2]
+            assert isinstance(count, int)
+            rows[-1][2] = count + 1
+        else:
+            rows.append([key, number, 1, line, foreign])
+        next_key, next_line = key + 1, line + 1
+    connection.executemany("insert into origins(key, import, entries, line, foreign_id) values(?, ?, ?, ?, ?)", rows)
