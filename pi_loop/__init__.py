@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from pi_loop.loop_stream import LoopStream, stream_loop, stream_loop_continue
     from pi_loop.providers.scripted import Script, ScriptedModel, ScriptError
     from pi_loop.queues import MessageQueue
+    from pi_loop.runner import SessionRunner
+    from pi_loop.runner_types import RunnerSettings, RunOutcome
     from pi_loop.tool_calls import CallOutcome, NestedHooks, run_tool_call
     from pi_loop.types import (
         AfterToolCall,
@@ -123,9 +125,12 @@ _HOME = {
     "Request": "types",
     "RequestChange": "types",
     "RequestSettings": "types",
+    "RunOutcome": "runner_types",
+    "RunnerSettings": "runner_types",
     "Script": "providers.scripted",
     "ScriptError": "providers.scripted",
     "ScriptedModel": "providers.scripted",
+    "SessionRunner": "runner",
     "StreamFn": "types",
     "StreamOptions": "types",
     "Tool": "types",
@@ -171,9 +176,12 @@ __all__ = [
     "Request",
     "RequestChange",
     "RequestSettings",
+    "RunOutcome",
+    "RunnerSettings",
     "Script",
     "ScriptError",
     "ScriptedModel",
+    "SessionRunner",
     "StreamFn",
     "StreamOptions",
     "Tool",

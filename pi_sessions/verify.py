@@ -64,7 +64,7 @@ def _segments(store: StoreBase) -> Iterator[Problem]:
 
 
 def _pointers(store: StoreBase) -> Iterator[Problem]:
-    """Branches, tips, labels, compactions, blobs and current branches point to something that is there."""
+    """Branches, tips, labels, compactions, blobs, current branches and runs point to something that is there."""
     checks = {
         "branch": "select leaf from branches where leaf is not null and leaf not in (select key from entries)",
         "tip": "select key from tips where key not in (select key from entries)",
@@ -74,6 +74,8 @@ def _pointers(store: StoreBase) -> Iterator[Problem]:
         "blob": "select key from entry_blobs where hash not in (select hash from blobs)",
         "current_branch": "select sid from sessions s where not exists"
         " (select 1 from branches b where b.sid = s.sid and b.name = s.branch)",
+        "run": "select leaf from runs where ended is null and leaf is not null and leaf not in (select key from entries)",
+        "started_call": "select answer from started_calls where answer not in (select key from entries)",
     }
     for code, query in checks.items():
         for (where,) in store.connection.execute(query).fetchall():
