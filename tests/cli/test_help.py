@@ -1,12 +1,15 @@
 """Every command explains itself, and its examples work as typed."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 
 from pi_session_cli.catalog import NAMES, find
 from pi_session_cli.declare import GROUPS, Command
 from tests.cli.launcher import Terminal
+
+HELLO = Path(__file__).parents[2] / "fixtures" / "scripts" / "hello.json"
 
 
 def command_of(name: str) -> Command:
@@ -63,7 +66,7 @@ def test_a_mistyped_command_is_recognised(shell: Terminal) -> None:
     assert "'rewind'" in ran.err
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "demo"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("demo", "resume")])
 def test_examples_work_as_typed(name: str, talk: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a session that has what the examples name: entries, a label, branches, files, Pi's folder."""
     monkeypatch.setenv("HOME", str(talk.folder))
@@ -100,6 +103,8 @@ def test_examples_work_as_typed(name: str, talk: Terminal, monkeypatch: pytest.M
             talk.ok("rewind", "77aa01f3")
         if "--restore" in words:
             talk.run("omit", "77aa01f3")
+        if name == "run":
+            words += ["--script", str(HELLO)]
         talk.ok(*words[1:], stdin=b"a diff\n")
 
 

@@ -1,0 +1,301 @@
+"""The conversation itself: the prompt is always there, the model works beside it.
+
+What is typed while the model works steers it or waits as a follow-up; while a summary is made, it waits for its turn.
+Nothing typed is lost: what could not go into a run that was just ending begins the next one.
+"""
+
+from __future__ import annotations
+
+import signal as signals
+from typing import TYPE_CHECKING
+
+import anyio
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.patch_stdout import patch_stdout
+
+from pi_loop.runner_types import NotRunningError, QueueUpdate
+from pi_session_cli.conversing import Conversation, Wishes, begin
+from pi_session_cli.interactive import slash
+from pi_session_cli.interactive.keys import bindings
+from pi_session_cli.interactive.moves import Moves
+from pi_session_cli.interactive.questions import Questions
+from pi_session_cli.interactive.status import history_of, opening_of, toolbar
+from pi_session_cli.render import opening as opening_view
+from pi_session_cli.render.live import LivePrinter
+from pi_sessions.errors import PiSessionError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from anyio.abc import TaskGroup
+    from prompt_toolkit.formatted_text import StyleAndTextTuples
+
+    from pi_loop.events import LoopEvent
+    from pi_loop.runner_types import RunnerEvent, RunOutcome
+    from pi_session_cli.invocation import Invocation
+    from pi_sessions.results import Session
+    from pi_sessions.store import SessionStore
+
+
+class Talk:
+    """One conversation in a terminal.
+
+    Args:
+        ctx: The invocation.
+        store: Open for writing, used by nobody else.
+        wishes: How answers are made.
+
+    Attributes:
+        is_working: Whether the model, or a command that takes the runner, is at it.
+        follows_up: Whether what is being sent is to wait for the end of the run.
+        last: How the last run ended.
+    """
+
+    def __init__(self, ctx: Invocation, store: SessionStore, wishes: Wishes) -> None:
+        self.ctx = ctx
+        self.store = store
+        self.wishes = wishes
+        self.is_working = False
+        self.follows_up = False
+        self.last: RunOutcome | None = None
+        self.prefill = ""
+        self.tokens = 0
+        self._queued: list[str] = []
+        self._waiting: list[str] = []
+        self._leaving = False
+        self._tasks: TaskGroup | None = None
+        self.prompt: PromptSession[str] = PromptSession(
+            message=self._message,
+            multiline=True,
+            prompt_continuation="  ",
+            key_bindings=bindings(self),
+            bottom_toolbar=self._toolbar,
+            history=InMemoryHistory(),
+            completer=WordCompleter([f"/{name}" for name in slash.names()], sentence=True),
+            erase_when_done=True,
+            reserve_space_for_menu=4,
+        )
+        self.questions = Questions(lambda: self.prompt.default_buffer, self.redraw)
+        self.printer = LivePrinter(ctx.stdout, ctx.screen, self.redraw)
+        self.moves = Moves(self)
+        self.talk: Conversation
+
+    # --- opening ------------------------------------------------------------------------------------------------
+
+    async def open(self, session: Session) -> None:
+        """Open a session: make its runner and say where we are.
+
+        Raises:
+            CannotError: its model cannot be used.
+        """
+        ask = self.questions.ask
+        self.talk = begin(self.ctx, self.store, session, self.wishes, command="resume", default_tools="all", ask=ask)
+        self.talk.runner.subscribe(self._hear)
+        self.store.set_current(self.ctx.place, session.id)
+        opening = await opening_of(self.store, self.talk)
+        self.tokens = opening.tokens
+        for line in opening_view.lines(opening, self.ctx.screen):
+            self.printer.write(line)
+        for text in history_of(self.store, self.talk):
+            self.prompt.history.append_string(text)
+        self.redraw()
+
+    async def converse(self, session: Session, recover: str | None) -> None:
+        """Talk until the person leaves."""
+        with patch_stdout(raw=True) as _:
+            import sys
+
+            self.printer = LivePrinter(sys.stdout, self.ctx.screen, self.redraw)
+            await self.open(session)
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                tasks.start_soon(self._heed_signals)
+                await self._settle_cut_off(recover)
+                if not self._leaving:
+                    self.printer.note("Enter sends, Alt+Enter breaks the line, Ctrl-C stops, Ctrl-D leaves, /help")
+                while not self._leaving:
+                    await self._one_input()
+                await self._stop_working()
+                tasks.cancel_scope.cancel()
+
+    async def _one_input(self) -> None:
+        default, self.prefill = self.prefill, ""
+        try:
+            text = await self.prompt.prompt_async(default=default, handle_sigint=False)
+        except EOFError:
+            self._leaving = True
+            return
+        except KeyboardInterrupt:
+            return
+        try:
+            await self.submit(text)
+        except PiSessionError as error:
+            self.printer.error(error.message, error.hint)
+
+    async def _settle_cut_off(self, recover: str | None) -> None:
+        """Deal with a run that was cut off: as `--recover` says, else as the person chooses."""
+        found = await self.talk.runner.unfinished()
+        if found is None:
+            return
+        self.printer.note(found.sentence())
+        while recover is None:
+            asker: PromptSession[str] = PromptSession()
+            try:
+                answer = await asker.prompt_async("Continue it (c), close it (x) or leave (q)? ", handle_sigint=False)
+            except (EOFError, KeyboardInterrupt):
+                answer = "q"
+            chosen = {"c": "continue", "x": "close"}.get(answer.strip().lower()[:1])
+            if answer.strip().lower().startswith("q"):
+                self._leaving = True
+                return
+            recover = chosen
+        if recover == "close":
+            await self.talk.runner.recover("close")
+            self.printer.note("Closed")
+        else:
+            self.start(lambda: self.talk.runner.recover("continue"))
+
+    # --- what is typed ------------------------------------------------------------------------------------------
+
+    async def submit(self, text: str) -> None:
+        """Take what the person sent.
+
+        Raises:
+            PiSessionError: a command cannot be carried out.
+        """
+        if self.questions.text:
+            if not self.questions.answer(text):
+                self.printer.note("Answer y, a or n first")
+                self.prefill = text
+            return
+        if not text.strip():
+            return
+        if text.startswith("/"):
+            await self.moves.command(slash.read(text))
+        elif not self.is_working:
+            self.ask_model(text)
+        else:
+            await self._into_run(text)
+
+    async def _into_run(self, text: str) -> None:
+        runner = self.talk.runner
+        try:
+            if self.follows_up:
+                await runner.follow_up(text)
+            else:
+                await runner.steer(text)
+        except NotRunningError:
+            self._waiting.append(text)
+            self.redraw()
+            if not self.is_working:
+                self._next_waiting()
+
+    def ask_model(self, text: str) -> None:
+        """Begin a run on a prompt."""
+        self.start(lambda: self.talk.runner.prompt(text))
+
+    def start(self, work: Callable[[], Awaitable[RunOutcome | None]]) -> None:
+        """Begin a piece of work beside the prompt."""
+        assert self._tasks is not None
+        self.is_working = True
+        self._tasks.start_soon(self._work, work)
+
+    async def _work(self, work: Callable[[], Awaitable[RunOutcome | None]]) -> None:
+        try:
+            outcome = await work()
+            if outcome is not None:
+                self.last = outcome
+                self._after(outcome)
+        except PiSessionError as error:
+            self.printer.error(error.message, error.hint)
+        finally:
+            self.is_working = False
+            self._queued = []
+        await self.refresh()
+        self._next_waiting()
+
+    def _after(self, outcome: RunOutcome) -> None:
+        for note in outcome.notes:
+            self.printer.note(note)
+        if outcome.own_branch:
+            again = f"pi-session resume {outcome.session_id} --branch {outcome.branch}"
+            self.printer.note(f"You are on the branch {outcome.branch} now; {again} comes back to it")
+
+    def _next_waiting(self) -> None:
+        if self._waiting and not self._leaving:
+            self.ask_model("\n\n".join(self._waiting))
+            self._waiting = []
+
+    async def refresh(self) -> None:
+        """Bring the figures of the status line up to date."""
+        self.tokens, _ = await self.talk.runner.context_usage()
+        self.redraw()
+
+    # --- keys and signals ---------------------------------------------------------------------------------------
+
+    def interrupt(self) -> bool:
+        """Stop the work, not the program; False when there is none."""
+        if self.questions.text:
+            self.questions.answer("n")
+        if not self.is_working:
+            return False
+        self.talk.runner.abort()
+        return True
+
+    def hint(self, text: str) -> None:
+        """Tell the person something."""
+        self.printer.note(text)
+
+    def leave(self) -> None:
+        """Leave after this input."""
+        self._leaving = True
+
+    async def _heed_signals(self) -> None:
+        with anyio.open_signal_receiver(signals.SIGINT, signals.SIGTERM, signals.SIGHUP) as received:
+            async for number in received:
+                if number == signals.SIGINT:
+                    self.interrupt()
+                    continue
+                self._leaving = True
+                if self.prompt.app.is_running:
+                    self.prompt.app.exit(exception=EOFError)
+
+    async def let_settle(self) -> None:
+        """Wait for work that is beginning or has just ended, so that it is clear whether the runner is taken."""
+        while self.is_working and self.talk.runner.phase == "idle":
+            await anyio.sleep(0.005)
+
+    async def _stop_working(self) -> None:
+        if self.is_working:
+            self.talk.runner.abort()
+            while self.is_working:
+                await anyio.sleep(0.01)
+
+    # --- what is shown ------------------------------------------------------------------------------------------
+
+    def redraw(self) -> None:
+        """Draw the prompt again."""
+        if self.prompt.app.is_running:
+            self.prompt.app.invalidate()
+
+    def _hear(self, event: LoopEvent | RunnerEvent) -> None:
+        if isinstance(event, QueueUpdate):
+            self._queued = [*event.steering, *event.follow_up]
+            self.redraw()
+        else:
+            self.printer.hear(event)
+
+    def _message(self) -> StyleAndTextTuples:
+        shown: StyleAndTextTuples = []
+        if self.printer.partial:
+            shown.append(("", self.printer.partial + "\n"))
+        for text in (*self._queued, *self._waiting):
+            shown.append(("fg:ansibrightblack", f"(waits) {' '.join(text.split())[:100]}\n"))
+        if self.questions.text:
+            shown.append(("bold fg:ansiyellow", self.questions.text + "\n"))
+        return [*shown, ("bold fg:ansicyan", "? " if self.questions.text else "> ")]
+
+    def _toolbar(self) -> str:
+        return toolbar(self)
