@@ -74,7 +74,8 @@ def _pointers(store: StoreBase) -> Iterator[Problem]:
         "blob": "select key from entry_blobs where hash not in (select hash from blobs)",
         "current_branch": "select sid from sessions s where not exists"
         " (select 1 from branches b where b.sid = s.sid and b.name = s.branch)",
-        "run": "select leaf from runs where ended is null and leaf is not null and leaf not in (select key from entries)",
+        "run": "select leaf from runs where ended is null and leaf is not null"
+        " and leaf not in (select key from entries)",
         "started_call": "select answer from started_calls where answer not in (select key from entries)",
     }
     for code, query in checks.items():
