@@ -66,7 +66,7 @@ class StoreBase:
         """Open a store file, making it when it is missing.
 
         Args:
-            path: The file; made with mode 0600 in a folder made with mode 0700.
+            path: The file; made with mode 0600 in a folder made with mode 0700. `:memory:` ends with the connection.
             create: Whether a missing file may be made.
             read_only: Never write; a missing file is then an error.
             durable: Commits survive a power cut (synchronous=FULL), not only a crash of the process.

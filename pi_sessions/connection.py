@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SCHEMA_VERSION = 1
+MEMORY = ":memory:"
 APPLICATION_ID = 0x70695365
 OLDEST_SQLITE = (3, 37, 0)
 
@@ -145,7 +146,8 @@ def connect(
     """Open a store file, making or migrating it where that is asked for.
 
     Args:
-        path: The file. Its folder is made with mode 0700 and the file with 0600 when `create` makes them.
+        path: The file. Its folder is made with mode 0700 and the file with 0600 when `create` makes them. `:memory:`
+            is a store that ends with the connection.
         create: Whether a missing file may be made.
         read_only: Open without ever writing; a missing file is then an error whatever `create` says.
         durable: synchronous=FULL: a commit survives a power cut. Otherwise NORMAL: it survives a crash of the process.
@@ -163,7 +165,7 @@ def connect(
         )
     if os.path.isdir(path):
         raise StoreError(f"{path} is a directory, not a store", hint="name a file with --db")
-    if not os.path.exists(path):
+    if path != MEMORY and not os.path.exists(path):
         if read_only or not create:
             raise StoreNotFoundError(
                 f"There is no store at {path}", hint="make one with: pi-session import PATH, or: pi-session new"
@@ -203,6 +205,8 @@ def _make_file(path: str) -> None:
 
 def _open(path: str, read_only: bool, busy_timeout_s: float) -> Connection:
     quoted = os.path.abspath(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    if path == MEMORY:
+        quoted = MEMORY
     for mode in ("?mode=ro", "?immutable=1") if read_only else ("?mode=rw",):
         try:
             connection = sqlite3.connect(

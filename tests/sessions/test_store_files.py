@@ -233,3 +233,13 @@ def test_each_broken_invariant_is_named(store: SessionStore, damage: str, code: 
     store.connection.execute("pragma foreign_keys = off")
     store.connection.execute(damage)
     assert code in {problem.code for problem in store.verify()}
+
+
+def test_a_store_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with SessionStore.open(":memory:") as store:
+        session = store.create_session()
+        store.append_message(session.id, {"role": "user", "content": "gone soon"})
+        assert store.verify() == []
+        assert len(store.entries(session.id)) == 1
+    assert list(tmp_path.iterdir()) == []
