@@ -13,6 +13,27 @@ _TRIES = 40
 _PAUSE_S = 0.005
 
 
+class PrivateLock:
+    """The lock of a run in a store that no other process can open; held from construction to `release`.
+
+    Args:
+        held: Runs in progress, kept by the store.
+
+    Raises:
+        BlockingIOError: the run is in progress.
+    """
+
+    def __init__(self, held: set[int], run: int) -> None:
+        if run in held:
+            raise BlockingIOError
+        held.add(run)
+        self._held, self._run = held, run
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+        self._held.discard(self._run)
+
+
 class RunLock:
     """Held from construction to `release`.
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import os
 
+from pi_sessions.connection import MEMORY
 from pi_sessions.errors import BranchError, CannotError, LeafMovedError
 from pi_sessions.importing import Importing
 from pi_sessions.journal import Journal, leaf_value
 from pi_sessions.records import Record
-from pi_sessions.run_lock import RunLock, is_held
+from pi_sessions.run_lock import PrivateLock, RunLock, is_held
 from pi_sessions.stored import dump
 from pi_sessions.texts import content_text, one_line
 
@@ -189,7 +190,7 @@ class Runs(Importing):
             ).lastrowid
             assert run is not None
             # Held before anybody can see the row.
-            lock = RunLock(self._lock_path(run))
+            lock = self._lock(run)
             try:
                 active = ActiveRun(self, run, lock)
                 active.numbers = tuple(active.accept("prompt", message) for message in accepted)
@@ -209,7 +210,7 @@ class Runs(Importing):
         with self._write():
             self._open_row(run)
             try:
-                lock = RunLock(self._lock_path(run))
+                lock = self._lock(run)
             except BlockingIOError:
                 raise RunAliveError(
                     f"Run {run} is being worked on by another process", hint="wait for it, or start a run of your own"
@@ -331,8 +332,16 @@ class Runs(Importing):
     def _lock_path(self, run: int) -> str:
         return f"{os.path.realpath(self.file)}-run-{run}"
 
+    def _lock(self, run: int) -> RunLock | PrivateLock:
+        return PrivateLock(self._private_runs, run) if self.file == MEMORY else RunLock(self._lock_path(run))
+
     def _lives(self, row: tuple[Any, ...]) -> bool:
-        return is_held(self._lock_path(row[0]))
+        return row[0] in self._private_runs if self.file == MEMORY else is_held(self._lock_path(row[0]))
+
+    @property
+    def _private_runs(self) -> set[int]:
+        held: set[int] = self.__dict__.setdefault("_runs_in_memory", set())
+        return held
 
     def _open_rows(self, sid: int | None) -> list[tuple[Any, ...]]:
         return self.connection.execute(
@@ -369,7 +378,7 @@ class ActiveRun:
         numbers: Numbers of the prompt's messages in the table of accepted ones.
     """
 
-    def __init__(self, store: Runs, run: int, lock: RunLock) -> None:
+    def __init__(self, store: Runs, run: int, lock: RunLock | PrivateLock) -> None:
         self._store = store
         self._lock = lock
         self.run = run

@@ -250,3 +250,17 @@ def test_adopting_keeps_number_and_operation(store: SessionStore) -> None:
     again.finish("done")
     again.release()
     assert len([op for op in store.operations("work") if op.command == "run"]) == 1
+
+
+def test_runs_of_a_store_in_memory_leave_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with SessionStore.open(":memory:") as store:
+        store.create_session(id="work")
+        run = begin(store)
+        assert store.unfinished_runs()[0].alive
+        with pytest.raises(RunAliveError):
+            store.adopt_run(run.run)
+        run.release()
+        assert not store.unfinished_runs()[0].alive
+        store.close_run(run.run)
+    assert list(tmp_path.iterdir()) == []
