@@ -239,11 +239,11 @@ class Importing(Origins):
         from pi_sessions.import_merge import opening_of
 
         cursor = self.connection.execute(
-            "insert into imports(sid, op, leaf, at, format, source, source_id, digest, size, mtime, lines, importer,"
-            " opening) values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "insert into imports(sid, op, leaf, at, format, source, source_id, digest, size, mtime, lines, entries,"
+            " importer, opening) values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 sid, op, merge.key_of(parsed.leaf), self.clock(), parsed.format, parsed.source, parsed.id,
-                parsed.digest, parsed.size, parsed.mtime_ms, parsed.lines_read, parsed.importer,
+                parsed.digest, parsed.size, parsed.mtime_ms, parsed.lines_read, len(parsed.entries), parsed.importer,
                 opening_of(parsed) if parsed.copied else None,
             ),
         )  # fmt: skip

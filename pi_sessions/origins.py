@@ -39,13 +39,14 @@ class EarlierImport(Record):
 
     Attributes:
         removed: The person removed the session since.
-        entries: Entries the session holds of its own.
+        lines, entries: What the source held.
         repairs, losses: (line, code, message) of each.
     """
 
     session_id: str
     removed: bool
     lines: int
+    entries: int
     repairs: tuple[tuple[int | None, str, str], ...]
     losses: tuple[tuple[int | None, str, str], ...]
 
@@ -89,18 +90,18 @@ class Origins(OperationLog):
     def earlier_imports(self, source: str) -> list[EarlierImport]:
         """Return what the latest import of a source found, per session."""
         rows = self.connection.execute(
-            "select max(i.import), s.id, s.deleted, i.lines from imports i join sessions s using(sid)"
+            "select max(i.import), s.id, s.deleted, i.lines, i.entries from imports i join sessions s using(sid)"
             " where i.source = ? group by i.sid order by 1",
             (source,),
         ).fetchall()
         found: list[EarlierImport] = []
-        for number, session_id, deleted, lines in rows:
+        for number, session_id, deleted, lines, entries in rows:
             told = self.connection.execute(
                 "select lost, line, code, message from repairs where import = ?", (number,)
             ).fetchall()
             mended = tuple((line, code, message) for lost, line, code, message in told if not lost)
             losses = tuple((line, code, message) for lost, line, code, message in told if lost)
-            found.append(EarlierImport(session_id, deleted is not None, lines, mended, losses))
+            found.append(EarlierImport(session_id, deleted is not None, lines, entries, mended, losses))
         return found
 
     def _link_child(self, sid: int, parsed: ParsedSession) -> None:

@@ -137,6 +137,7 @@ create table imports(
   size integer not null,
   mtime integer not null,
   lines integer not null,
+  entries integer not null,
   importer text not null,
   opening text
 ) strict;

@@ -64,7 +64,7 @@ WRONG = [
     ["rewind", "a", "b"],
     ["switch"],
     ["rm"],
-    ["import"],
+    ["import", "--watch=yes"],
     ["ls", "--limit", "0"],
     ["ls", "--limit", "many"],
     ["ls", "--limit"],

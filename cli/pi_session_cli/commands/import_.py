@@ -1,45 +1,53 @@
-"""`import`: take in session files, with a report of everything repaired or lost."""
+"""`import`: take in the sessions of every agent, with a report of everything repaired, kept as custom or lost."""
 
 from __future__ import annotations
 
+import os
+
 from pi_session_cli.answers import Answer
 from pi_session_cli.declare import Argument, Command, Option
-from pi_sessions.errors import PiSessionError, SourceError, StoreError, TargetError
+from pi_sessions.errors import CannotError, TargetError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from pi_session_cli.invocation import Invocation
     from pi_session_cli.render.imported import FileReport
-    from pi_sessions.store import SessionStore
+    from pi_session_cli.taking_in import Intake
+    from pi_sessions.formats.registry import Found
 
-FILES_FOR_PROGRESS = 12
+WATCH_S = 1.0
+INTERRUPTED = 130
 
 COMMAND = Command(
     name="import",
     group="move",
-    help="Take in session files or whole folders",
+    help="Take in the sessions of Pi, Claude Code, Codex and others",
     details=(
-        "Pi's session files of version 1 to 3; in ~/.pi they are found by themselves. The files are only read. Damage "
-        "is repaired and reported by line; doing the same import again adds nothing; files that are forks of each "
-        "other share their entries. A single session becomes the current one here. Exit code 1 when anything was lost "
-        "or refused."
+        "Files are known by their content, folders are searched, and --all finds what every tool keeps on this "
+        "machine. Sources are only read. Damage is repaired and reported by line; what has no place in a session is "
+        "kept as custom entries; doing the same import again adds only what is new; files that are forks of each other "
+        "share their entries. Conversations of subagents become sessions of their own; ls shows them with --subagents. "
+        "A single session becomes the current one here. --watch goes on until Ctrl-C and brings new turns in as they "
+        "are written. Exit code 1 when anything was lost or refused."
     ),
     examples=(
-        "pi-session import ~/.pi",
-        "pi-session import talk.jsonl --dry-run",
-        "pi-session import ~/.pi --report report.json",
+        "pi-session import ~/.claude ~/.codex",
+        "pi-session import --all --dry-run",
+        "pi-session import talk.jsonl --report report.json",
+        "pi-session import --watch",
     ),
     json=(
-        "One object: dryRun, totals, files (path, status, sessionId, added, shared, branch, lines, repairs, "
-        "losses, reason)."
+        "One object: dryRun, totals, files (path, format, status, sessionId, child, added, shared, grown, branch, "
+        "lines, repairs, losses, unknown, kept, reason). With --watch one line for each session that got something new."
     ),
-    arguments=(Argument("paths", "PATH", "File, folder, or ~/.pi", repeatable=True),),
+    arguments=(Argument("paths", "PATH", "File, folder, or a tool's data folder", required=False, repeatable=True),),
     options=(
+        Option("all", ("--all",), "Everything the known tools keep on this machine; asks first"),
+        Option("yes", ("--yes", "-y"), "Do not ask"),
         Option("dry_run", ("--dry-run",), "Say what would happen and store nothing"),
         Option("report", ("--report",), "Also write the report as JSON to a file", "text", "FILE"),
         Option("restore", ("--restore",), "Bring back sessions that were removed"),
+        Option("watch", ("--watch",), "Go on and bring in what is new (of PATH, else of all known tools)"),
     ),
     writes=True,
 )
@@ -49,104 +57,139 @@ class Rehearsed(Exception):
     """Ends a dry run's transaction, so that it is rolled back."""
 
 
-def run(ctx: Invocation, paths: tuple[str, ...], *, dry_run: bool, report: str | None, restore: bool) -> Answer:
-    """Import every file below the paths."""
+def run(
+    ctx: Invocation,
+    paths: tuple[str, ...],
+    *,
+    all: bool,
+    yes: bool,
+    dry_run: bool,
+    report: str | None,
+    restore: bool,
+    watch: bool,
+) -> Answer:
+    """Import everything below the paths."""
+    from pi_session_cli.taking_in import Intake, default_places
+
+    if all and paths:
+        raise UsageError("--all and a path exclude each other", hint="leave out one of the two")
+    if watch and (dry_run or report is not None or restore):
+        raise UsageError("--watch goes with paths and --all only", hint="import once with these options, then watch")
+    if not paths and not all and not watch:
+        raise UsageError("There is nothing to import", hint="name files or folders, or find everything: import --all")
+    wanted = [whole_path(ctx, path) for path in paths] or default_places(ctx)
+    if watch:
+        return watching(ctx, wanted)
+    if dry_run:
+        return answer(rehearse(ctx, wanted, restore), ctx, report, dry_run=True)
+    if os.path.exists(ctx.store_path):
+        with ctx.change_store() as store:
+            intake = Intake(store, restore=restore)
+            return answer(take_all(ctx, intake, intake.find(wanted), ask=all and not yes), ctx, report, intake=intake)
+    # A store is made only for something to put in.
+    sources, refused = Intake(None).find(wanted)
+    if not sources:
+        return answer(refused, ctx, report)
+    agreed(ctx, sources, ask=all and not yes)
+    with ctx.change_store(create=True) as store:
+        intake = Intake(store, restore=restore)
+        return answer(take_all(ctx, intake, (sources, refused), ask=False), ctx, report, intake=intake)
+
+
+def whole_path(ctx: Invocation, path: str) -> str:
+    """Return a path as the caller means it."""
+    return os.path.join(ctx.place, os.path.expanduser(path))
+
+
+def take_all(
+    ctx: Invocation, intake: Intake, found: tuple[list[Found], list[FileReport]], *, ask: bool
+) -> list[FileReport]:
+    """Import what was found and report on each file."""
+    from pi_session_cli.taking_in import with_progress
+
+    sources, refused = found
+    agreed(ctx, sources, ask=ask)
+    intake.place = ctx.place if len(sources) == 1 else None
+    return refused + list(intake.take(with_progress(ctx, sources)))
+
+
+def agreed(ctx: Invocation, sources: list[Found], *, ask: bool) -> None:
+    """Ask whether to go on, on a terminal.
+
+    Raises:
+        UsageError: there is no terminal to ask on.
+        CannotError: the person said no.
+    """
+    if not ask or not sources:
+        return
+    from pi_session_cli.render.imported import found_lines
+
+    if not ctx.stdin.isatty():
+        raise UsageError(
+            f"import --all found {len(sources):,} sources and asks before it takes them in",
+            hint="answer with --yes, or look first: pi-session import --all --dry-run",
+        )
+    ctx.stderr.write("\n".join(found_lines(sources)) + "\nTake all of this in? [y/N] ")
+    ctx.stderr.flush()
+    if ctx.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise CannotError("Nothing was imported", hint="name single files or folders instead")
+
+
+def answer(
+    done: list[FileReport], ctx: Invocation, report: str | None, *, intake: Intake | None = None, dry_run: bool = False
+) -> Answer:
+    """Return the report on everything."""
     from pi_session_cli.render.imported import Report, to_json
 
-    files, refused = find(ctx, paths)
-    place = ctx.place if len(files) == 1 else None
-    if dry_run:
-        done = rehearse(ctx, files, restore)
-    elif files:
-        with ctx.change_store(create=True) as store:
-            done = list(take_in(ctx, store, files, place, restore))
-    else:
-        done = []
-    told = Report(tuple(refused + done), dry_run)
+    told = Report(tuple(done), dry_run)
     if report is not None:
         write_report(ctx, report, to_json(told))
+    said = [f"Report written to {report}"] if report is not None else []
     stored = [each for each in done if each.session_id is not None and each.added]
     after: tuple[str, ...] = ()
     if stored and not dry_run:
-        after = ("pi-session tree", f"pi-session undo --op {stored[0].op}") if place is not None else ("pi-session ls",)
-    said = (f"Report written to {report}",) if report is not None else ()
-    return Answer(
-        "imported", told, said, after, int(any(each.status == "refused" or each.losses for each in told.files))
-    )
+        single = intake is not None and intake.place is not None
+        after = ("pi-session tree", f"pi-session undo --op {stored[0].op}") if single else ("pi-session ls",)
+    code = int(any(each.status == "refused" or each.losses for each in told.files))
+    if intake is not None and intake.interrupted:
+        said.append("Interrupted: every session is wholly in or wholly out; do the same import again to go on")
+        code = INTERRUPTED
+    return Answer("imported", told, tuple(said), after, code)
 
 
-def find(ctx: Invocation, paths: Iterable[str]) -> tuple[list[str], list[FileReport]]:
-    """Return the session files below the paths, each once, and a report for each file that is none."""
-    import os
-
-    from pi_session_cli.render.imported import refusal
-    from pi_sessions.formats.pi import find_pi_files
-
-    files: dict[str, None] = {}
-    refused: list[FileReport] = []
-    for path in paths:
-        whole = os.path.join(ctx.place, os.path.expanduser(path))
-        try:
-            for found in find_pi_files(whole):
-                if found.reason is None:
-                    files[found.path] = None
-                else:
-                    refused.append(refusal(found.path, found.reason))
-        except SourceError as error:
-            refused.append(refusal(whole, error.message))
-    return list(files), refused
-
-
-def take_in(
-    ctx: Invocation, store: SessionStore, files: list[str], place: str | None, restore: bool
-) -> Iterator[FileReport]:
-    """Import files one by one, each wholly or not at all, and report on each.
-
-    Raises:
-        StoreError: the store cannot be used; what was imported before stays.
-    """
-    from pi_session_cli.render.imported import refusal, report_of
-    from pi_sessions.formats.pi import read_pi_file
-
-    for path in with_progress(ctx, files):
-        try:
-            parsed = read_pi_file(path)
-            yield report_of(parsed, store.import_session(parsed, place=place, restore=restore))
-        except StoreError:
-            raise
-        except PiSessionError as error:
-            yield refusal(path, error.message)
-
-
-def rehearse(ctx: Invocation, files: list[str], restore: bool) -> list[FileReport]:
+def rehearse(ctx: Invocation, wanted: list[str], restore: bool) -> list[FileReport]:
     """Report what an import would do; the store is left as it is, or not made at all."""
-    import os
     import tempfile
 
+    from pi_session_cli.taking_in import Intake
     from pi_sessions.store import SessionStore
 
     done: list[FileReport] = []
     try:
         if os.path.exists(ctx.store_path):
             with ctx.change_store() as store, store.transaction():
-                done += take_in(ctx, store, files, None, restore)
+                intake = Intake(store, restore=restore)
+                done += take_all(ctx, intake, intake.find(wanted), ask=False)
                 raise Rehearsed
         with tempfile.TemporaryDirectory() as folder, SessionStore.open(os.path.join(folder, "dry-run.db")) as store:
-            done += take_in(ctx, store, files, None, restore)
+            intake = Intake(store)
+            done += take_all(ctx, intake, intake.find(wanted), ask=False)
     except Rehearsed:
         pass
     return done
 
 
-def with_progress(ctx: Invocation, files: list[str]) -> Iterator[str]:
-    """Yield the files; many of them with a progress bar on a terminal."""
-    if len(files) < FILES_FOR_PROGRESS or not ctx.stderr.isatty():
-        yield from files
-        return
-    from rich.console import Console
-    from rich.progress import track
+def watching(ctx: Invocation, wanted: list[str]) -> Answer:
+    """Import what is there, then what comes, until Ctrl-C."""
+    import time
 
-    yield from track(files, "Importing", console=Console(file=ctx.stderr), transient=True)
+    from pi_session_cli.taking_in import watched_lines
+
+    if not wanted:
+        raise UsageError("None of the known tools keeps sessions here", hint="name a folder to watch")
+    store = ctx.change_store(create=True)
+    lines = watched_lines(ctx, store, wanted, wait=lambda: time.sleep(WATCH_S))
+    return Answer("watched", lines, code=INTERRUPTED)
 
 
 def write_report(ctx: Invocation, path: str, report: dict[str, object]) -> None:
@@ -156,10 +199,9 @@ def write_report(ctx: Invocation, path: str, report: dict[str, object]) -> None:
         TargetError: the file cannot be written; the import itself is done.
     """
     import json
-    import os
 
     try:
-        with open(os.path.join(ctx.place, os.path.expanduser(path)), "w", encoding="utf-8") as file:
+        with open(whole_path(ctx, path), "w", encoding="utf-8") as file:
             file.write(json.dumps(report, indent=1) + "\n")
     except OSError as error:
         raise TargetError(

@@ -34,6 +34,7 @@ COMMAND = Command(
         Option("all", ("--all", "-a"), "Archived ones, too"),
         Option("named", ("--named",), "Only sessions with a name"),
         Option("archived", ("--archived",), "Only archived sessions"),
+        Option("subagents", ("--subagents",), "Conversations of subagents, too"),
         Option("removed", ("--removed",), "Only removed sessions"),
         Option("since", ("--since",), "Only with a message since then: 30m, 12h, 7d, 2w, or a date", "text", "WHEN"),
         Option("model", ("--model",), "Only with a model whose name contains this", "text", "TEXT"),
@@ -50,6 +51,7 @@ def run(
     all: bool,
     named: bool,
     archived: bool,
+    subagents: bool,
     removed: bool,
     since: str | None,
     model: str | None,
@@ -77,6 +79,7 @@ def run(
             since_ms=since_ms,
             model=model,
             deleted=removed,
+            children=subagents,
             limit=None if archived else size + 1,
             offset=0 if archived else first,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pi_session_cli.render.safe import one_line
 from pi_session_cli.render.screen import count
+from pi_sessions.formats.parsed import Repair
 from pi_sessions.records import Record
 
 TYPE_CHECKING = False
@@ -11,28 +12,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pi_session_cli.render.screen import Screen
-    from pi_sessions.formats.parsed import ParsedSession, Repair
+    from pi_sessions.formats.parsed import ParsedSession
+    from pi_sessions.formats.registry import Found
+    from pi_sessions.origins import EarlierImport
     from pi_sessions.results import ImportResult
     from pi_sessions.stored import JsonObject
 
 FILES_SHOWN = 40
 REPAIRS_SHOWN = 5
+KINDS_SHOWN = 4
 LOSSES_SHOWN = 20
 STATUS_STYLES = {"refused": ("red",), "new": ("green",), "grown": ("green",)}
 
 
 class FileReport(Record):
-    """What became of one file.
+    """What became of one session of a file, or of a file that was refused.
 
     Attributes:
         status: `new`, `grown`, `unchanged`, `removed` (the person removed this session before) or `refused`.
         session_id: Session in the store, None for a refused file.
-        added, shared: Entries that are new in the store, and that were there already.
+        added, shared, grown: Entries that are new in the store, that were there already, and that became whole.
         branch: Branch made because the session had gone on in the store, too.
         lines: Lines read.
         repairs, losses: What was mended and what could not be kept.
         reason: Why it was refused.
         op: Operation that takes the import back.
+        kept: `(kind, how many)` records without a place in a session that are kept as custom entries.
+        unknown: Records of kinds nobody knows, with their lines; kept as custom entries, too.
+        child: It is a subagent's conversation.
     """
 
     path: str
@@ -46,6 +53,11 @@ class FileReport(Record):
     losses: tuple[Repair, ...] = ()
     reason: str | None = None
     op: int | None = None
+    format: str | None = None
+    grown: int = 0
+    kept: tuple[tuple[str, int], ...] = ()
+    unknown: tuple[Repair, ...] = ()
+    child: bool = False
 
 
 class Report(Record):
@@ -55,9 +67,19 @@ class Report(Record):
     dry_run: bool
 
 
-def refusal(path: str, reason: str) -> FileReport:
+def refusal(path: str, reason: str, hint: str | None = None) -> FileReport:
     """Return the report on a file that was not taken in."""
-    return FileReport(path, "refused", reason=reason)
+    return FileReport(path, "refused", reason=f"{reason} ({hint})" if hint else reason)
+
+
+def unchanged_report(path: str, format: str, earlier: EarlierImport) -> FileReport:
+    """Return the report on a session whose source has not changed since it was imported."""
+    mended, lost = (tuple(Repair(*each) for each in found) for found in (earlier.repairs, earlier.losses))
+    status = "removed" if earlier.removed else "unchanged"
+    shared = 0 if earlier.removed else earlier.entries
+    return FileReport(
+        path, status, earlier.session_id, shared=shared, lines=earlier.lines, repairs=mended, losses=lost, format=format
+    )
 
 
 def report_of(parsed: ParsedSession, result: ImportResult) -> FileReport:
@@ -75,10 +97,20 @@ def report_of(parsed: ParsedSession, result: ImportResult) -> FileReport:
         shared=result.shared,
         branch=result.new_branch,
         lines=parsed.lines_read,
-        repairs=parsed.repairs,
-        losses=parsed.losses,
+        repairs=tuple(map(_light, parsed.repairs)),
+        losses=tuple(map(_light, parsed.losses)),
         op=result.op,
+        format=parsed.format,
+        grown=result.grown,
+        kept=parsed.kept,
+        unknown=parsed.unknown,
+        child=parsed.child_of is not None,
     )
+
+
+def _light(found: Repair) -> Repair:
+    """Return a repair without the bytes it concerns, so that a report on many files stays small."""
+    return found if found.original is None else Repair(found.line, found.code, found.message, found.entry_id)
 
 
 def lines(data: Report, screen: Screen) -> Iterator[str]:
@@ -86,7 +118,9 @@ def lines(data: Report, screen: Screen) -> Iterator[str]:
     notable = data.files
     if len(notable) > FILES_SHOWN:
         notable = tuple(
-            each for each in data.files if each.repairs or each.losses or each.status in ("refused", "removed")
+            each
+            for each in data.files
+            if each.repairs or each.losses or each.unknown or each.status in ("refused", "removed")
         )
     for each in notable:
         yield from file_lines(each, screen)
@@ -102,6 +136,8 @@ def file_lines(each: FileReport, screen: Screen) -> Iterator[str]:
     parts = [one_line(str(each.session_id))]
     if each.added or each.status in ("new", "grown"):
         parts.append(count(each.added, "new entry", "new entries"))
+    if each.grown:
+        parts.append(f"{count(each.grown, 'answer')} completed")
     if each.shared:
         parts.append(f"{each.shared:,} shared")
     if each.branch:
@@ -110,11 +146,20 @@ def file_lines(each: FileReport, screen: Screen) -> Iterator[str]:
         parts.append(count(len(each.repairs), "repair"))
     if each.losses:
         parts.append(f"{count(len(each.losses), 'record')} lost")
+    if each.kept:
+        kinds = ", ".join(f"{number} {one_line(kind)}" for kind, number in each.kept[:KINDS_SHOWN])
+        kinds += ", ..." if len(each.kept) > KINDS_SHOWN else ""
+        parts.append(f"kept as custom: {kinds}")
+    if each.unknown:
+        parts.append(f"{len(each.unknown):,} not understood")
+    if each.child:
+        parts.append("subagent")
     if each.status == "removed":
         parts.append("you removed it; --restore brings it back")
     text = "  ".join(parts)
     yield f"{status}  {text}  {screen.line(each.path, 13 + len(text))}"
     yield from damage(each.losses, "lost", LOSSES_SHOWN, screen)
+    yield from damage(each.unknown, "not understood", REPAIRS_SHOWN, screen)
     yield from damage(each.repairs, "repaired", REPAIRS_SHOWN, screen)
 
 
@@ -136,6 +181,10 @@ def totals_lines(data: Report) -> Iterator[str]:
         f"{count(sums['added'], 'entry', 'entries')} {'would be ' if data.dry_run else ''}added",
     ]
     told.append(f"{sums['shared']:,} there already")
+    if sums["kept"]:
+        told.append(f"{count(sums['kept'], 'record')} kept as custom")
+    if sums["unknown"]:
+        told.append(f"{sums['unknown']:,} not understood")
     told.append(count(sums["repairs"], "repair"))
     told.append(f"{count(sums['losses'], 'record')} lost")
     told.append(f"{count(sums['refused'], 'file')} refused")
@@ -145,10 +194,13 @@ def totals_lines(data: Report) -> Iterator[str]:
 def totals(data: Report) -> dict[str, int]:
     """Return the sums over all files."""
     return {
-        "files": len(data.files),
+        "files": len({each.path for each in data.files}),
         "sessions": len({each.session_id for each in data.files if each.session_id is not None}),
         "added": sum(each.added for each in data.files),
         "shared": sum(each.shared for each in data.files),
+        "grown": sum(each.grown for each in data.files),
+        "kept": sum(number for each in data.files for _kind, number in each.kept),
+        "unknown": sum(len(each.unknown) for each in data.files),
         "repairs": sum(len(each.repairs) for each in data.files),
         "losses": sum(len(each.losses) for each in data.files),
         "refused": sum(each.status == "refused" for each in data.files),
@@ -158,21 +210,66 @@ def totals(data: Report) -> dict[str, int]:
 
 def to_json(data: Report) -> dict[str, object]:
     """Return everything."""
-    return {"dryRun": data.dry_run, "totals": totals(data), "files": [file_json(each) for each in data.files]}
+    return {
+        "dryRun": data.dry_run,
+        "totals": totals(data),
+        "formats": by_format(data),
+        "files": [file_json(each) for each in data.files],
+    }
+
+
+def by_format(data: Report) -> dict[str, dict[str, int]]:
+    """Return the sums of each format."""
+    names = dict.fromkeys(each.format for each in data.files if each.format is not None)
+    return {
+        name: totals(Report(tuple(each for each in data.files if each.format == name), data.dry_run)) for name in names
+    }
+
+
+def found_lines(sources: list[Found]) -> Iterator[str]:
+    """Yield what was found, a line for each tool."""
+    import os
+
+    tools: dict[str, list[str]] = {}
+    for source in sources:
+        if source.format is not None:
+            tools.setdefault(source.format.title, []).append(source.path)
+    for title, paths in tools.items():
+        size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
+        yield f"{title}: {count(len(paths), 'source')}, {size / 1_000_000:,.1f} MB"
+
+
+def watch_line(each: FileReport) -> str:
+    """Return one line on what a watched source brought."""
+    if each.status == "refused":
+        return f"refused  {one_line(each.reason or each.path)}"
+    parts = [f"{each.status:<7}", one_line(str(each.session_id)), count(each.added, "new entry", "new entries")]
+    if each.grown:
+        parts.append(f"{count(each.grown, 'answer')} completed")
+    if each.branch:
+        parts.append(f"on the new branch {one_line(each.branch)}")
+    if each.losses:
+        parts.append(f"{count(len(each.losses), 'record')} lost")
+    return "  ".join(parts)
 
 
 def file_json(each: FileReport) -> JsonObject:
     """Return what became of one file."""
     return {
         "path": each.path,
+        "format": each.format,
         "status": each.status,
         "sessionId": each.session_id,
         "added": each.added,
         "shared": each.shared,
+        "grown": each.grown,
+        "child": each.child,
         "branch": each.branch,
         "lines": each.lines,
         "repairs": [repair_json(item) for item in each.repairs],
         "losses": [repair_json(item) for item in each.losses],
+        "unknown": [repair_json(item) for item in each.unknown],
+        "kept": dict(each.kept),
         "reason": each.reason,
         "op": each.op,
     }

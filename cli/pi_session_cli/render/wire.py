@@ -33,6 +33,8 @@ def session_json(session: Session) -> JsonObject:
         "model": session.model,
         "origin": session.origin,
         "originEntry": session.origin_entry,
+        "parentSession": session.parent_session,
+        "parentCall": session.parent_call,
         "archived": session.archived,
         "pinned": session.pinned,
         "deleted": session.deleted,

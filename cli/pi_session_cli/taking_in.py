@@ -1,0 +1,168 @@
+"""Takes found sources into the store, one session after the other, and reports on each.
+
+A source that was imported whole and has not changed since is not opened again. Each session is one transaction: an
+interruption leaves every session wholly in or wholly out, and the next import goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pi_session_cli.render.imported import refusal, report_of, unchanged_report
+from pi_sessions.errors import PiSessionError, SourceError, StoreError
+from pi_sessions.formats.registry import find_sources, format_named
+from pi_sessions.origins import KnownSource
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pi_session_cli.invocation import Invocation
+    from pi_session_cli.render.imported import FileReport
+    from pi_sessions.formats.registry import Format, Found
+    from pi_sessions.store import SessionStore
+
+SOURCES_FOR_PROGRESS = 12
+
+
+class Intake:
+    """One import.
+
+    Args:
+        store: Open for writing; None only finds.
+        place: Directory whose current session a single imported session becomes, None for none.
+        restore: Bring removed sessions back, and read sources that did not change, too.
+
+    Attributes:
+        interrupted: Ctrl-C ended it before the last source.
+    """
+
+    def __init__(self, store: SessionStore | None, *, place: str | None = None, restore: bool = False) -> None:
+        self.store = store
+        self.place = place
+        self.restore = restore
+        self.interrupted = False
+
+    def known(self, path: str) -> Format | None:
+        """Return the format of a source that has not changed since it was imported whole."""
+        if self.restore or self.store is None:
+            return None
+        told = self.store.known_source(path)
+        format = format_named(told.format) if told is not None else None
+        if told is None or format is None:
+            return None
+        try:
+            same = told.importer == format.importer and told.stamp == format.stamp(path)
+        except SourceError:
+            return None
+        return format if same else None
+
+    def find(self, paths: Iterable[str]) -> tuple[list[Found], list[FileReport]]:
+        """Return the sources below some paths, and a report on each file that is none."""
+        sources: list[Found] = []
+        refused: list[FileReport] = []
+        for found in find_sources(paths, known=self.known):
+            if found.format is None:
+                refused.append(refusal(found.path, found.reason or "it holds no session"))
+            else:
+                sources.append(found)
+        return sources, refused
+
+    def take(self, sources: Iterable[Found]) -> Iterator[FileReport]:
+        """Import sources one by one and report on every session.
+
+        Raises:
+            StoreError: the store cannot be used; what was imported before stays.
+        """
+        for source in sources:
+            try:
+                yield from self._take_one(source)
+            except KeyboardInterrupt:
+                self.interrupted = True
+                return
+
+    def _take_one(self, source: Found) -> Iterator[FileReport]:
+        path, format = source.path, source.format
+        store = self.store
+        assert store is not None
+        assert format is not None
+        if self.known(path) is not None:
+            told = store.earlier_imports(path)
+            if told:
+                yield from (unchanged_report(path, format.name, earlier) for earlier in told)
+                return
+        try:
+            stamp = format.stamp(path)
+            for parsed in format.read(path):
+                result = store.import_session(parsed, place=self.place, restore=self.restore)
+                yield report_of(parsed, result)
+            store.remember_source(path, KnownSource(format.name, format.importer, stamp))
+        except StoreError:
+            raise
+        except PiSessionError as error:
+            yield refusal(path, error.message, error.hint)
+
+
+def with_progress(ctx: Invocation, sources: list[Found]) -> Iterator[Found]:
+    """Yield the sources; many of them with a progress bar on a terminal, by bytes."""
+    if len(sources) < SOURCES_FOR_PROGRESS or not ctx.stderr.isatty():
+        yield from sources
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(file=ctx.stderr)
+    columns = (TextColumn("Importing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("import", total=sum(map(size_of, sources)))
+        for source in sources:
+            yield source
+            progress.advance(task, size_of(source))
+
+
+def size_of(source: Found) -> int:
+    """Return a source's size in bytes, 0 when it is a folder or gone."""
+    try:
+        return 0 if os.path.isdir(source.path) else os.path.getsize(source.path)
+    except OSError:
+        return 0
+
+
+def default_places(ctx: Invocation) -> list[str]:
+    """Return the places of all tools that exist on this machine."""
+    from pi_sessions.formats.registry import FORMATS
+
+    home = ctx.environ.get("HOME") or os.path.expanduser("~")
+    found = [place for format in FORMATS for place in format.places(home, ctx.environ)]
+    return [place for place in dict.fromkeys(found) if os.path.exists(place)]
+
+
+def watched_lines(
+    ctx: Invocation, store: SessionStore, roots: list[str], *, wait: Callable[[], None], rounds: int | None = None
+) -> Iterator[str]:
+    """Yield a line for each session that got something new, for as long as it is watched.
+
+    Args:
+        roots: Files and folders to watch.
+        wait: Sleeps until the next look.
+        rounds: Looks to take; None for ever.
+    """
+    import json
+
+    from pi_session_cli.render.imported import file_json, watch_line
+    from pi_sessions.formats.watching import Watcher
+
+    watcher = Watcher(roots)
+    intake = Intake(store)
+    first = True
+    while rounds is None or rounds > 0:
+        changed = watcher.changed()
+        sources, _refused = intake.find(changed)
+        for report in intake.take(sources):
+            if report.status in ("new", "grown") or (report.status == "refused" and not first):
+                yield json.dumps(file_json(report)) + "\n" if ctx.as_json else watch_line(report) + "\n"
+        if intake.interrupted:
+            return
+        first = False
+        rounds = None if rounds is None else rounds - 1
+        wait()
