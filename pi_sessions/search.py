@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from pi_sessions.connection import translate
 from pi_sessions.entry_text import KINDS, SUMMARIES, EntryText, entry_text
 from pi_sessions.errors import CannotError, StoreBusyError, StoreFullError, StoreReadOnlyError, UsageError
 from pi_sessions.forest import LAST_POSITION, segment_of
@@ -20,10 +21,10 @@ from pi_sessions.search_query import (
     compile_pattern,
     contains,
     fts_terms,
+    indexed_form,
     marker,
     parse_terms,
     snippet,
-    spaced,
 )
 
 TYPE_CHECKING = False
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
+    from pi_sessions.reading import Reading
     from pi_sessions.results import Session
-    from pi_sessions.store import SessionStore
 
 MODES = ("words", "substring", "regex", "fts")
 SORTS = ("newest", "best")
@@ -135,7 +136,7 @@ class SearchResult(Record):
 
 
 def search(
-    store: SessionStore,
+    store: Reading,
     query: str,
     *,
     mode: str = "words",
@@ -167,7 +168,7 @@ def search(
 class _Search:
     """One search: the plan, the rows, the places of what is found."""
 
-    def __init__(self, store: SessionStore, query: str, mode: str, filters: Filters, sort: str, limit: int) -> None:
+    def __init__(self, store: Reading, query: str, mode: str, filters: Filters, sort: str, limit: int) -> None:
         self.store = store
         self.execute = store.connection.execute
         self.filters = filters
@@ -209,7 +210,7 @@ class _Search:
         if self.mode == "fts":
             if not self.query.strip():
                 raise UsageError("The search is empty", hint="pi-session search --fts 'lease AND (lost OR stolen)'")
-            return spaced(self.query)
+            return indexed_form(self.query)
         if self.mode != "words":
             return None
         return " AND ".join(filter(None, (term.index_query for term in self.terms))) or None
@@ -224,15 +225,21 @@ class _Search:
         self.execute("create virtual table if not exists temp.indexed_words using fts5vocab(main, entry_index, row)")
         groups = []
         for term in self.terms:
-            words = self.execute(
-                "select term from indexed_words where instr(term, ?) limit ?", (term.folded, MOST_WORDS + 1)
-            ).fetchall()
+            words = self._words_with(term.folded)
             if not words:
                 return ""
             if len(words) > MOST_WORDS:
                 return None
             groups.append("(" + " OR ".join(f'"{word}"' for (word,) in words) + ")")
         return " AND ".join(groups)
+
+    def _words_with(self, part: str) -> list[tuple[str]]:
+        """Return indexed words that have a part, a few more than `MOST_WORDS` at most."""
+        query = "select term from indexed_words where instr(term, ?) limit ?"
+        try:
+            return self.execute(query, (part, MOST_WORDS + 1)).fetchall()
+        except sqlite3.Error as error:
+            raise translate(error, self.store.file) from error
 
     def _bring_up(self, progress: Callable[[int], object] | None) -> tuple[int, str | None]:
         """Bring the index up to date; returns the entries indexed, or why that cannot be done."""
@@ -250,19 +257,22 @@ class _Search:
         where, values = self._conditions()
         order = "f.rank" if self.sort == "best" else "e.ts desc, e.key desc"
         try:
-            rows = self.execute(
-                "select e.key from entry_index f cross join entries e on e.key = f.rowid"
-                f" where f.entry_index match ? {where} order by {order}",
-                (expression, *values),
+            yield from (
+                row[0]
+                for row in self.execute(
+                    "select e.key from entry_index f cross join entries e on e.key = f.rowid"
+                    f" where f.entry_index match ? {where} order by {order}",
+                    (expression, *values),
+                )
             )
-            yield from (row[0] for row in rows)
-        except sqlite3.OperationalError as error:
-            if self.mode != "fts":
-                raise
-            raise UsageError(
-                f"The index does not understand {self.query}: {error}",
-                hint="leave out --fts to search for the words themselves",
-            ) from error
+        except sqlite3.Error as error:
+            # A cursor fails while it is read, too; there the connection cannot say it in our words.
+            if self.mode == "fts" and isinstance(error, sqlite3.OperationalError):
+                raise UsageError(
+                    f"The index does not understand {self.query}: {error}",
+                    hint="leave out --fts to search for the words themselves",
+                ) from error
+            raise translate(error, self.store.file) from error
 
     def _from_scan(self) -> list[int]:
         where, values = self._conditions()
@@ -363,7 +373,7 @@ class _Search:
 class _Places:
     """Says in which session an entry is shown, and on which of its branches it lies; remembers what it has read."""
 
-    def __init__(self, store: SessionStore, filters: Filters) -> None:
+    def __init__(self, store: Reading, filters: Filters) -> None:
         self.store = store
         self.filters = filters
         self._sessions: dict[str, Session] = {}

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from pi_sessions.connection import WriteTransaction
 from pi_sessions.entry_text import KINDS, entry_text
+from pi_sessions.errors import StoreBusyError
 from pi_sessions.forest import LAST_POSITION, first_key
-from pi_sessions.search_query import spaced
+from pi_sessions.search_query import indexed_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +62,14 @@ def catch_up(
     return done
 
 
+def catch_up_if_free(connection: sqlite3.Connection) -> None:
+    """Index what is new at the end of an import; where another process writes just now, the next search will."""
+    try:
+        catch_up(connection)
+    except StoreBusyError:
+        return
+
+
 def _index_some(connection: sqlite3.Connection, room: int) -> int:
     done = 0
     for sid, written in connection.execute(_STALE).fetchall():
@@ -86,7 +95,7 @@ def _insert(connection: sqlite3.Connection, rows: Iterable[tuple[int, str, str]]
 
 
 def _texts(rows: Iterable[tuple[int, str, str]]) -> list[tuple[int, str]]:
-    return [(key, spaced(entry_text(kind, payload).text)) for key, kind, payload in rows if kind in KINDS]
+    return [(key, indexed_form(entry_text(kind, payload).text)) for key, kind, payload in rows if kind in KINDS]
 
 
 def forget_segments(connection: sqlite3.Connection, segments: Iterable[int]) -> None:

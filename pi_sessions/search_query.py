@@ -26,7 +26,7 @@ SHORTEST_BEGINNING = 2
 ESCAPE = "!"
 # What JSON may write as an escape although it is ASCII, and white space, which a phrase matches loosely.
 _LOOSE = frozenset("\"\\/<>&'")
-_PARTS = re.compile(r'(?:(?<=\s)|^)"(?P<phrase>[^"]+)(?:"|$)|(?P<word>\S+)')
+_PARTS = re.compile(r'(?:(?<=\s)|^)"(?P<phrase>[^"]*[^"\s][^"]*)(?:"|$)|(?P<word>\S+)')
 _TOKEN = re.compile(r"[^\W_]")
 _unspaced = re.compile(f"[{UNSPACED}]")
 
@@ -58,7 +58,7 @@ class Term(Record):
         """The term in the language of the index, None when it holds nothing that is indexed."""
         if not _TOKEN.search(self.text):
             return None
-        quoted = '"' + spaced(self.text).replace('"', '""') + '"'
+        quoted = '"' + indexed_form(self.text).replace('"', '""') + '"'
         last = self.text[-1]
         ends_in_word = _TOKEN.match(last) and not _unspaced.match(last)
         begins = not self.phrase and ends_in_word and len(self.text) >= SHORTEST_BEGINNING
@@ -85,7 +85,7 @@ def parse_terms(query: str) -> tuple[Term, ...]:
         phrase = part["phrase"]
         if phrase is None:
             terms.append(Term(part["word"]))
-        elif phrase.strip():
+        else:
             terms.append(Term(phrase.strip(), True))
     if not terms:
         raise UsageError("The search is empty", hint='say what to look for: pi-session search "lease lost"')
@@ -128,9 +128,9 @@ def fold(text: str) -> str:
     return text.lower() if text.isascii() else text.translate(_folding)
 
 
-def spaced(text: str) -> str:
-    """Return a text as it is indexed: characters of unspaced scripts stand apart."""
-    return text if text.isascii() else _unspaced.sub(r" \g<0> ", text)
+def indexed_form(text: str) -> str:
+    """Return a text as it is indexed: without accents, characters of unspaced scripts apart."""
+    return text if text.isascii() else _unspaced.sub(r" \g<0> ", fold(text))
 
 
 def contains(text: str, terms: Sequence[Term]) -> bool:
