@@ -103,8 +103,9 @@ def rows(path: Path) -> Rows:
     """Return every row of every table, but for the path of the imported file."""
     connection = sqlite3.connect(path)
     tables = [row[0] for row in connection.execute("select name from sqlite_master where type = 'table' order by name")]
-    found = [[table, *row] for table in tables for row in connection.execute(f'select * from "{table}" order by 1, 2')]
+    found = [[table, *row] for table in tables for row in connection.execute(f'select * from "{table}"')]
     connection.close()
+    found.sort(key=repr)
     return [[str(value).replace(str(path), "store.db") for value in row] for row in found]
 
 
