@@ -144,6 +144,22 @@ def begin(
     )
 
 
+def check(ctx: Invocation, wishes: Wishes) -> None:
+    """Raise what is wrong with what was typed, before a store or a session is made for it.
+
+    Raises:
+        UsageError: there is no such tool.
+        CannotError: a script, a prompt or a folder cannot be read.
+    """
+    chosen_names(wishes.tools or "none")
+    approved(wishes.approve)
+    system_text(ctx, wishes.system)
+    if wishes.script is not None:
+        script_stream(wishes.script, ctx.place)
+    if wishes.cwd is not None:
+        given_folder(ctx, wishes.cwd)
+
+
 def choose_model(ctx: Invocation, access: ModelAccess, wishes: Wishes, context: Context | None) -> Model:
     """Return the model to ask.
 
@@ -193,15 +209,24 @@ def working_folder(ctx: Invocation, session: Session, given: str | None) -> tupl
         CannotError: the folder that was given is none.
     """
     if given is not None:
-        folder = os.path.normpath(os.path.join(ctx.place, os.path.expanduser(given)))
-        if not os.path.isdir(folder):
-            raise CannotError(f"There is no folder {folder}", hint="name one that exists with --cwd")
-        return folder, ()
+        return given_folder(ctx, given), ()
     if not session.cwd or os.path.isdir(session.cwd):
         return session.cwd or ctx.place, ()
     return ctx.place, (
         f"The session's folder {session.cwd} is gone; working in {ctx.place} (--cwd DIR names another one)",
     )
+
+
+def given_folder(ctx: Invocation, given: str) -> str:
+    """Return the folder `--cwd` names.
+
+    Raises:
+        CannotError: there is none.
+    """
+    folder = os.path.normpath(os.path.join(ctx.place, os.path.expanduser(given)))
+    if not os.path.isdir(folder):
+        raise CannotError(f"There is no folder {folder}", hint="name one that exists with --cwd")
+    return folder
 
 
 def workspace_of(ctx: Invocation, session: Session, folder: str, allow: str | None) -> Workspace:

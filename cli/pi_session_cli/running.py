@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from pi_session_cli.answers import Answer
-from pi_session_cli.conversing import Conversation, Wishes, begin, choose_model
+from pi_session_cli.conversing import Conversation, Wishes, begin, check, choose_model
 from pi_session_cli.invocation import SESSION_VARIABLE
 from pi_session_cli.model_access import ModelAccess
 from pi_session_cli.prompt_words import read_prompt
@@ -62,6 +62,7 @@ def run_once(
     gc.enable()
     has_prompt = bool(words) or recover is None
     text, pictures = read_prompt(ctx, words) if has_prompt else ("", [])
+    check(ctx, wishes)
     # A new session is made only when somebody can answer in it.
     model = choose_model(ctx, ModelAccess(ctx), wishes, None) if place.is_new(ctx) else None
     with opened_store(ctx, place) as store:

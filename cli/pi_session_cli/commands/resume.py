@@ -32,7 +32,11 @@ COMMAND = Command(
         "this program work as /tree, /rewind, /undo and so on; /help lists them. A run that was cut off is told, and "
         "continued or closed as you say."
     ),
-    examples=("pi-session resume", "pi-session resume 7f3a --model sonnet", "pi-session resume --pick"),
+    examples=(
+        "pi-session resume",
+        "pi-session resume 7f3a --model anthropic/claude-sonnet-5",
+        "pi-session resume --pick",
+    ),
     json="Nothing: it is for people. Programs use run --json.",
     arguments=(SESSION_ARGUMENT,),
     options=(

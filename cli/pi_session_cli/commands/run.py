@@ -34,7 +34,7 @@ COMMAND = Command(
         "Ctrl-C ends the run; what was said so far stays. Exit 4: the run ended in error."
     ),
     examples=(
-        'pi-session run "Why is the lease lost?" --model sonnet',
+        'pi-session run "Why is the lease lost?" --model anthropic/claude-sonnet-5',
         'git diff | pi-session run - "Review this." --last',
         'pi-session run "Fix the test." --tools all --approve write,edit',
     ),
