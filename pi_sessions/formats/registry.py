@@ -107,6 +107,7 @@ class Format(Record):
 FORMATS = (
     Format("claude-code", "Claude Code", "claude_code"),
     Format("codex", "Codex", "codex", (".jsonl", ".jsonl.zst")),
+    Format("opencode", "opencode", "opencode", (".db", ".json"), folders=True),
     # Last: it says why a file is nobody's.
     Format("pi", "Pi", "pi_format"),
 )

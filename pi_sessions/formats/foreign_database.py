@@ -1,0 +1,238 @@
+"""Reads another program's SQLite database without touching it, also while the program is writing.
+
+The database is opened read-only; all reading happens in one transaction, so that what is read is one state of it, with
+what its WAL holds. No file is made or changed beside it: a database whose program is gone is read as it lies there, and
+where SQLite would have to write (a WAL without its index, a journal to roll back) a copy is read instead. Damaged pages
+cost the rows that lie on them and no others. Knows nothing about what the tables mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+
+from pi_sessions.errors import SourceError
+from pi_sessions.formats.parsed import Repair, Tally
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from pi_sessions.formats.building import SessionBuilder
+    from pi_sessions.stored import JsonObject
+
+MAGIC = b"SQLite format 3\0"
+# Bytes 18 and 19 of the file: 2 when the program uses a WAL.
+_WAL_BYTES = slice(18, 20)
+
+
+class ForeignDatabase:
+    """A database opened for reading; a context manager.
+
+    Args:
+        path: The database file.
+
+    Attributes:
+        columns: `{table: names of its columns}`; views and virtual tables are left out.
+        damage: What SQLite said about pages it could not read.
+        mtime_ms: Time of the newest of its files (Unix milliseconds).
+
+    Raises:
+        SourceError: it is missing, may not be read, or is no database.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.damage: list[str] = []
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+        self._unguarded = False
+        self._before = self._stamp()
+        times = [os.stat(path + end).st_mtime_ns for end in ("", "-wal") if os.path.exists(path + end)]
+        self.mtime_ms = max(times) // 1_000_000
+        try:
+            self._connection = self._open()
+            try:
+                self._connection.execute("begin")
+                self.columns = self._tables()
+            except sqlite3.Error:
+                self._connection.close()
+                self._connection = self._open_copy()
+                self._connection.execute("begin")
+                self.columns = self._tables()
+        except sqlite3.Error as error:
+            self.close()
+            raise SourceError(f"{path} cannot be read as a database: {error}") from error
+        except OSError as error:
+            self.close()
+            raise SourceError(f"{path} cannot be read: {error.strerror or error}") from error
+
+    def __enter__(self) -> ForeignDatabase:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it and remove the copy, if one was made."""
+        connection = getattr(self, "_connection", None)
+        if connection is not None:
+            connection.close()
+        if self._copy is not None:
+            self._copy.cleanup()
+            self._copy = None
+
+    def check_unchanged(self) -> None:
+        """See to it that what was read is one state: a database without a WAL must not have been written meanwhile.
+
+        Raises:
+            SourceError: it was.
+        """
+        if self._unguarded and self._stamp() != self._before:
+            raise SourceError(f"{self.path} was changed while it was read", hint="import it again")
+
+    def rows(self, sql: str, *arguments: object) -> Iterator[JsonObject]:
+        """Yield the rows of a query by column name; a damaged page ends them and is noted in `damage`."""
+        try:
+            cursor = self._connection.execute(sql, arguments)
+            names = [column[0] for column in cursor.description]
+            for values in cursor:
+                yield dict(zip(names, values, strict=True))
+        except (sqlite3.Error, OverflowError, MemoryError) as error:
+            self.damage.append(str(error))
+
+    def rowids(self, table: str, where: str = "1", *arguments: object) -> list[int]:
+        """Return the row ids of the rows of a table that agree with a condition, also from a damaged table.
+
+        The index is asked first; when it is damaged the table is searched from both ends, so that only the rows on
+        damaged pages are missing.
+        """
+        before = len(self.damage)
+        found = {row["rowid"] for row in self.rows(f'select rowid from "{table}" where {where}', *arguments)}
+        if len(self.damage) > before:
+            for order in ("asc", "desc"):
+                sql = f'select rowid from "{table}" not indexed where {where} order by rowid {order}'
+                found.update(row["rowid"] for row in self.rows(sql, *arguments))
+        return sorted(found)
+
+    def row(self, table: str, rowid: int) -> JsonObject | None:
+        """Return a row by its row id; None when it cannot be read."""
+        return next(self.rows(f'select * from "{table}" where rowid = ?', rowid), None)
+
+    def has(self, **tables: str) -> bool:
+        """Whether it has these tables with these columns, given as names with blanks between them."""
+        return all(set(names.split()) <= self.columns.get(table, frozenset()) for table, names in tables.items())
+
+    def _tables(self) -> dict[str, frozenset[str]]:
+        sql = "select name from sqlite_master where type = 'table' and sql not like 'create virtual%'"
+        names = [str(row[0]) for row in self._connection.execute(sql)]
+        found = {}
+        for name in names:
+            quoted = name.replace('"', '""')
+            found[name] = frozenset(str(row[1]) for row in self._connection.execute(f'pragma table_info("{quoted}")'))
+        return found
+
+    def _stamp(self) -> tuple[int, int]:
+        try:
+            status = os.stat(self.path)
+        except (OSError, ValueError) as error:
+            raise SourceError(f"{self.path} does not exist") from error
+        return status.st_size, status.st_mtime_ns
+
+    def _open(self) -> sqlite3.Connection:
+        with open(self.path, "rb") as file:
+            uses_wal = file.read(20)[_WAL_BYTES] == b"\2\2"
+        if _size(f"{self.path}-journal") or (_size(f"{self.path}-wal") and not os.path.exists(f"{self.path}-shm")):
+            return self._open_copy()
+        if uses_wal and not os.path.exists(f"{self.path}-shm"):
+            self._unguarded = True
+            return _connect(self.path, "mode=ro&immutable=1")
+        return _connect(self.path, "mode=ro")
+
+    def _open_copy(self) -> sqlite3.Connection:
+        self._unguarded = False
+        if self._copy is None:
+            self._copy = tempfile.TemporaryDirectory(prefix="pi-session-", ignore_cleanup_errors=True)
+        there = os.path.join(self._copy.name, "copy.db")
+        for end in ("-wal", "-journal", ""):
+            if os.path.exists(self.path + end):
+                shutil.copyfile(self.path + end, there + end)
+        return _connect(there, "mode=rw")
+
+
+def _connect(path: str, options: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?{options}", uri=True, isolation_level=None)
+    connection.text_factory = _text
+    connection.execute("pragma trusted_schema = off")
+    connection.execute("pragma cell_size_check = on")
+    connection.execute("pragma query_only = on")
+    connection.execute("pragma busy_timeout = 5000")
+    return connection
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def tables_of(path: str, head: bytes) -> dict[str, frozenset[str]]:
+    """Return the tables of a file with their columns, for detection; empty when it is no database.
+
+    Args:
+        head: First bytes of the file.
+    """
+    if not head.startswith(MAGIC):
+        return {}
+    try:
+        with ForeignDatabase(path) as database:
+            return database.columns
+    except SourceError:
+        return {}
+
+
+class RowCount:
+    """The rows of one session: numbered as they are read, digested, and each counted once.
+
+    Attributes:
+        rows: How many there were.
+        size: Their size in bytes, about.
+    """
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._lost: set[int] = set()
+        self._header: set[int] = set()
+        self.size = 0
+        self.rows = 0
+
+    def take(self, row: Any, *, header: bool = False) -> int:
+        """Count one row, or one record of a file, and return its number, from 1."""
+        raw = repr(row).encode("utf-8", "backslashreplace")
+        self._hash.update(raw)
+        self.size += len(raw)
+        self.rows += 1
+        if header:
+            self._header.add(self.rows)
+        return self.rows
+
+    def lose(self, builder: SessionBuilder, row: int, code: str, message: str, original: bytes | None = None) -> None:
+        """Note that nothing of a row could be kept."""
+        self._lost.add(row)
+        builder.losses.append(Repair(row, code, message, None, original))
+
+    def told(self, builder: SessionBuilder, mtime_ms: int) -> JsonObject:
+        """Return what `SessionBuilder.finish` wants to know of the source; header and lost rows give no entries."""
+        entries, header, lost = builder.lines_used(), len(self._header), len(self._lost)
+        skipped = self.rows - header - lost - entries
+        tally = Tally(lines=self.rows, header=header, entries=entries, facts=0, blank=0, skipped=skipped, lost=lost)
+        return {"tally": tally, "digest": self._hash.hexdigest(), "size": self.size, "mtime_ms": mtime_ms}

@@ -1,0 +1,242 @@
+"""Reads a file that is one large JSON array (or a few objects) item by item, in the memory that one item needs.
+
+Each whole item is given, also from a damaged or cut-off file: reading goes on at the next item, and of an item that is
+torn the whole parts are given. Lines are those of the file. Knows nothing about what the items mean.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+import re
+
+from pi_sessions.errors import SourceError
+from pi_sessions.formats.json_text import NotJsonError, has_surrogate_escape, mend_surrogates, scan
+from pi_sessions.formats.parsed import Repair
+from pi_sessions.formats.pi_reader import open_source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, BinaryIO
+
+    from pi_sessions.stored import JsonObject
+
+_BLOCK = 1 << 20
+_SEPARATORS = re.compile(r"[\s\0,\[\]\ufeff]*")
+_OBJECT = re.compile(r"\{\s*[\"}]")
+_PART = re.compile(r"\{\s*\"")
+# A mistake this near to the end of what was read may only be that the rest is missing.
+_MARGIN = 4_096
+
+
+class Item(tuple[int, "JsonObject", "list[JsonObject] | None"]):
+    """An item: its line, its value, and the whole parts of a torn item (None for a whole one)."""
+
+    __slots__ = ()
+
+    @property
+    def line(self) -> int:
+        """1-based line at which it begins."""
+        return self[0]
+
+    @property
+    def value(self) -> JsonObject:
+        """The decoded object; of a torn one, nothing."""
+        return self[1]
+
+    @property
+    def parts(self) -> list[JsonObject] | None:
+        """The whole parts of a torn item."""
+        return self[2]
+
+
+class JsonItems:
+    """The items of one file, in order: iterate once.
+
+    Args:
+        path: The file.
+        is_item: Whether a decoded object is an item and not a part of one.
+        is_part: Whether an object inside a torn item is worth keeping by itself.
+
+    Attributes:
+        repairs, losses: What was mended, and what was lost, since they were last taken (`take_notes`).
+        size, mtime_ms: Of the file.
+    """
+
+    def __init__(self, path: str, is_item: Callable[[JsonObject], bool], is_part: Callable[[JsonObject], bool]) -> None:
+        self.path = path
+        self.repairs: list[Repair] = []
+        self.losses: list[Repair] = []
+        self.size = 0
+        self.mtime_ms = 0
+        self._is_item = is_item
+        self._is_part = is_part
+        self._hash = hashlib.sha256()
+        self._text = ""
+        self._line = 1
+        self._ended = False
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what was read so far, in hexadecimal."""
+        return self._hash.hexdigest()
+
+    def take_notes(self) -> tuple[list[Repair], list[Repair]]:
+        """Return the repairs and losses noted since the last call."""
+        notes = self.repairs, self.losses
+        self.repairs, self.losses = [], []
+        return notes
+
+    def __iter__(self) -> Iterator[Item]:
+        """Yield each item, torn ones with their whole parts.
+
+        Raises:
+            SourceError: the file is missing, unreadable or empty.
+        """
+        with open_source(self.path) as file:
+            self.mtime_ms = os.fstat(file.fileno()).st_mtime_ns // 1_000_000
+            decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            self._more(file, decoder)
+            if not self.size:
+                hint = "there is nothing to import; the file was left as it is"
+                raise SourceError(f"{self.path} is empty", hint=hint)
+            while True:
+                self._skip(file, decoder)
+                if not self._text:
+                    return
+                yield from self._next(file, decoder)
+
+    # --- the text at hand -----------------------------------------------------------------------------------------
+
+    def _more(self, file: BinaryIO, decoder: codecs.IncrementalDecoder) -> bool:
+        """Read on, the more the more is at hand; False at the end of the file."""
+        if self._ended:
+            return False
+        try:
+            raw = file.read(max(_BLOCK, len(self._text)))
+        except OSError as error:
+            raise SourceError(f"{self.path} cannot be read: {error.strerror or error}") from error
+        self._hash.update(raw)
+        self.size += len(raw)
+        text = decoder.decode(raw, not raw)
+        if "\ufffd" in text and b"\xef\xbf\xbd" not in raw:
+            self._note("invalid_utf8", "bytes that are no UTF-8 became U+FFFD")
+        self._text += text
+        self._ended = not raw
+        return bool(text) or not self._ended
+
+    def _drop(self, end: int) -> None:
+        self._line += self._text.count("\n", 0, end)
+        self._text = self._text[end:]
+
+    def _skip(self, file: BinaryIO, decoder: codecs.IncrementalDecoder) -> None:
+        """Go to the next item; what stands between items and is none is noted."""
+        while True:
+            found = _SEPARATORS.match(self._text)
+            self._drop(found.end() if found else 0)
+            if not self._text:
+                if not self._more(file, decoder):
+                    return
+                continue
+            if _OBJECT.match(self._text) or (len(self._text) < _MARGIN and self._more(file, decoder)):
+                if _OBJECT.match(self._text):
+                    return
+                continue
+            start = _OBJECT.search(self._text, 1)
+            stray = self._text[: start.start() if start else None]
+            self.losses.append(Repair(self._line, "not_json", "a stretch that is no JSON object", None, _sample(stray)))
+            self._drop(len(stray))
+
+    # --- items ----------------------------------------------------------------------------------------------------
+
+    def _next(self, file: BinaryIO, decoder: codecs.IncrementalDecoder) -> Iterator[Item]:
+        while True:
+            try:
+                value, end = scan(self._text, 0)
+            except NotJsonError as error:
+                if not self._ended and self._may_be_cut(error, 0):
+                    self._more(file, decoder)
+                    continue
+                yield self._torn(file, decoder, error.position)
+                return
+            break
+        line, text = self._line, self._text[:end]
+        self._drop(end)
+        if has_surrogate_escape(text):
+            text, halves = mend_surrogates(text)
+            if halves:
+                self._note("lone_surrogate", f"{halves} halves of surrogate pairs became U+FFFD")
+                value, _end = scan(text, 0)
+        yield Item((line, value, None))
+
+    def _may_be_cut(self, error: NotJsonError, start: int) -> bool:
+        told = str(error)
+        return "Unterminated" in told or error.position >= len(self._text) - _MARGIN
+
+    def _torn(self, file: BinaryIO, decoder: codecs.IncrementalDecoder, broken: int) -> Item:
+        """Return the whole parts of a torn item and go on at the next whole item."""
+        line = self._line
+        parts: list[JsonObject] = []
+        at, done = 1, 0
+        budget = 32 * len(self._text) + 1_000_000
+        while budget > 0:
+            found = _PART.search(self._text, at)
+            if found is None:
+                at = max(at, len(self._text) - 64)
+                if not self._more(file, decoder):
+                    done = len(self._text)
+                    break
+                budget += 32 * _BLOCK
+                continue
+            start = found.start()
+            try:
+                value, end = scan(self._text, start)
+            except NotJsonError as error:
+                if start > broken and not self._ended and self._may_be_cut(error, start):
+                    self._more(file, decoder)
+                    budget += 32 * _BLOCK
+                    continue
+                budget -= error.position - start + start // 8 + 1
+                at = start + 1
+                continue
+            budget -= end - start
+            if start > broken and self._is_item(value):
+                done = start
+                break
+            at = end
+            if self._is_part(value):
+                parts.append(value)
+            elif end - start > 2:
+                at = self._inside(value, start, end)
+        else:
+            done = len(self._text)
+        held = "1 whole part was" if len(parts) == 1 else f"{len(parts)} whole parts were"
+        found_text = f"the file is damaged or cut off here; {held} recovered"
+        self.losses.append(Repair(line, "torn", found_text, None, _sample(self._text[:done])))
+        self._drop(done)
+        return Item((line, {}, parts))
+
+    def _inside(self, value: Any, start: int, end: int) -> int:
+        """Return where to look on behind an object that is no part: in it, when it may hold parts."""
+        holds = any(isinstance(inner, dict | list) for inner in value.values()) if isinstance(value, dict) else False
+        return start + 1 if holds and len(value) > 0 and self._holds_part(value) else end
+
+    def _holds_part(self, value: JsonObject) -> bool:
+        for inner in value.values():
+            if isinstance(inner, dict) and self._is_part(inner):
+                return True
+            values = inner.values() if isinstance(inner, dict) else inner if isinstance(inner, list) else ()
+            if any(isinstance(each, dict) and self._is_part(each) for each in values):
+                return True
+        return False
+
+    def _note(self, code: str, message: str) -> None:
+        if not any(repair.code == code for repair in self.repairs):
+            self.repairs.append(Repair(self._line, code, message))
+
+
+def _sample(text: str) -> bytes:
+    """Return the bytes of a lost stretch, its beginning when it is long."""
+    return text[: 1 << 16].encode("utf-8", "replace")
