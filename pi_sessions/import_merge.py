@@ -194,11 +194,13 @@ class Merge:
 
     def _add(self, entry: StoredEntry, parent: int | None, seq: int) -> int:
         draft = entry
+        free = self.store._free_entry_id() if entry.id in self._own else None
+        if free is not None:
+            # First of all, since an entry may name itself.
+            self.renamed[entry.id] = free
         if self.renamed and entry.type in _REFERENCES:
             draft = self._with_renamed_reference(entry)
-        if entry.id in self._own:
-            free = self.store._free_entry_id()
-            self.renamed[entry.id] = free
+        if free is not None:
             draft = StoredEntry(free, draft.parent_id, draft.type, draft.time_ms, draft.payload, draft.extra)
         return self.writer.add(draft, parent, seq=seq, checked=True).key
 

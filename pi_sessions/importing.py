@@ -200,8 +200,8 @@ class Importing(Origins):
         main = self.connection.execute("select leaf from branches where sid = ? and name = ?", (sid, MAIN)).fetchone()
         if leaf is None:
             return None, False
-        if main is not None and (row is None or row[0] == main[0]):
-            if main[0] == leaf:
+        if main is not None and (main[0] is None if row is None else row[0] == main[0]):
+            if main[0] == leaf or (main[0] is not None and self.forest.is_on_path(leaf, main[0])):
                 return None, False
             journal.set_branch(sid, MAIN, leaf)
             return None, True

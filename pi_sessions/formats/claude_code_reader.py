@@ -17,6 +17,7 @@ from pi_sessions.formats import claude_code_records as records
 from pi_sessions.formats.building import SessionBuilder, computed_id
 from pi_sessions.formats.claude_code import IMPORTER, META_KINDS, is_record
 from pi_sessions.formats.claude_code_links import Node, link
+from pi_sessions.formats.foreign_ids import MARK, mark_of, marked_text, overrides
 from pi_sessions.formats.json_lines import JsonLines
 from pi_sessions.formats.parsed import ChildOf, Repair, Tally
 from pi_sessions.times import parse_time
@@ -30,11 +31,9 @@ if TYPE_CHECKING:
     from pi_sessions.stored import JsonObject, StoredEntry
 
 NAME = "claude-code"
-# The mark our exporter leaves, so that an exported session is known again.
-OUR_MARK = "piSession"
 _CORE = frozenset(
     "type uuid parentUuid logicalParentUuid sessionId timestamp message isSidechain forkedFrom agentId isMeta "
-    f"toolUseResult costUSD isApiErrorMessage {OUR_MARK}".split()
+    f"toolUseResult costUSD isApiErrorMessage sourceToolAssistantUUID {MARK}".split()
 )
 # What nearly every record repeats; kept once per session, and with an entry only where it differs.
 _CONSTANT = ("cwd", "version", "gitBranch", "userType", "entrypoint", "slug", "teamName")
@@ -137,9 +136,8 @@ class _Chain:
             self._note(node, self.builder.custom(name, data, **self._at(node, record, time_ms)))
 
     def _at(self, node: Node, record: JsonObject, time_ms: int | None) -> dict[str, Any]:
-        mark = record.get(OUR_MARK)
-        ours = mark.get("id") if isinstance(mark, dict) else None
-        own_id = ours if isinstance(ours, str) and ours and ours not in self.builder else node.uuid
+        ours = marked_text(mark_of(record), "id")
+        own_id = ours if ours is not None and ours not in self.builder else node.uuid
         return {
             "id": own_id,
             "parent": None,
@@ -199,20 +197,29 @@ class _Chain:
             return
         kind = records.machine_kind(record, content)
         shown = records.user_content(content)
-        if kind is not None:
+        mark = mark_of(record)
+        if isinstance(mark.get("customType"), str):
+            fields = {"customType": mark["customType"], "content": shown, "display": bool(mark.get("display"))}
+            if mark.get("details") is not None:
+                fields["details"] = mark["details"]
+            self._note(node, self.builder.add("custom_message", fields, **where), appendage=False)
+        elif kind is not None:
             if kind == "command" and self.command is None:
                 self.command = records.command_title(content)
             shown_to_people = kind in ("command", "shell", "interrupted")
             entry = self.builder.text_for_model(kind, shown, display=shown_to_people, details=rest or None, **where)
             self._note(node, entry, appendage=False)
         elif record.get("isVisibleInTranscriptOnly"):
-            self._note(node, self.builder.custom("transcript-only", {"content": content, **rest}, **where))
+            self._note(
+                node, self.builder.custom("transcript-only", {"type": "user", "message": message, **rest}, **where)
+            )
         else:
             self.said = True
             if self.prompt is None:
                 self.prompt = records.first_text(content)
-            entry = self.builder.message({"role": "user", "content": shown, **extra}, **where)
-            self._note(node, entry, appendage=False)
+            said: JsonObject = {"role": "user", "content": shown, **extra}
+            overrides(mark, said)
+            self._note(node, self.builder.message(said, **where), appendage=False)
 
     def _results(
         self, node: Node, record: JsonObject, results: list[JsonObject], where: dict[str, Any], extra: JsonObject
@@ -223,6 +230,7 @@ class _Chain:
             call = str(block.get("tool_use_id") or "")
             message = records.result_message(block, self.calls.get(call, ""), details if len(results) == 1 else None)
             message |= extra if not number else {}
+            overrides(mark_of(record), message)
             if len(results) > 1 and not number and details is not None:
                 message["details"] = details
             at = where if not number else {**where, "id": f"{where['id']}.{number}", "foreign_id": node.uuid}
@@ -244,7 +252,8 @@ class _Chain:
         self.said = True
         model = message.get("model")
         if model == records.SYNTHETIC_MODEL and not record.get("isApiErrorMessage"):
-            self._note(node, self.builder.custom("synthetic", message, **self._at(node, record, time_ms)))
+            data = {"type": "assistant", "message": message, **self._rest(record)}
+            self._note(node, self.builder.custom("synthetic", data, **self._at(node, record, time_ms)))
             return
         blocks = records.assistant_blocks(message.get("content"))
         for block in blocks:
@@ -269,7 +278,8 @@ class _Chain:
             answer["stopReason"] = "error"
             answer["errorMessage"] = records.first_text(message.get("content"))
             answer["content"] = []
-        if key[0]:
+        mark = mark_of(record)
+        if key[0] and mark.get("responseId") is not False:
             answer["responseId"] = key[0]
         if isinstance(message.get("stop_reason"), str):
             answer["rawStopReason"] = message["stop_reason"]
@@ -280,6 +290,7 @@ class _Chain:
             rest["requestId"] = key[1]
         if rest:
             answer["claudeCode"] = rest
+        overrides(mark, answer)
         entry = self.builder.message(answer, **self._at(node, record, time_ms))
         self._note(node, entry, appendage=False)
         if key[0]:
@@ -300,6 +311,7 @@ class _Chain:
         usage = records.usage_rest(message.get("usage"))
         if usage:
             answer.setdefault("claudeCode", {})["usage"] = usage
+        overrides(mark_of(record), answer)
         self.builder.replace(group.entry, answer)
         self.named[node.uuid] = group.node
 
@@ -324,6 +336,11 @@ class _Chain:
             "tokensBefore": tokens if isinstance(tokens, int) else 0,
             "claudeCode": self._rest(record),
         }
+        more = mark_of(record).get("fields")
+        if isinstance(more, dict):
+            # Written by our exporter: the entry's own fields, and none of the boundary's.
+            fields.pop("claudeCode")
+            fields |= more
         self._note(node, self.builder.add("compaction", fields, **where), appendage=False)
         node.fields = fields
         self._open_boundary = node
@@ -348,9 +365,21 @@ class _Chain:
     def take_meta(self, line: int, kind: str, record: JsonObject, own_session: str) -> None:
         """Take in a record about the session; it stands behind the record before it."""
         time_ms = parse_time(record.get("timestamp")) or (self.builder.entries[-1].time_ms if self.nodes else None)
-        data = {name: value for name, value in record.items() if name != "sessionId" or value != own_session}
+        data = {
+            name: value
+            for name, value in record.items()
+            if name != MARK and (name != "sessionId" or value != own_session)
+        }
+        mark = mark_of(record)
+        if mark.get("made") is True and isinstance(record.get("customTitle"), str):
+            # A name that is no entry of the session, written by our exporter.
+            self.given_name = record["customTitle"].strip() or None
+            return
+        if "time" in mark:
+            time_ms = mark["time"] if isinstance(mark["time"], int) else None
         where: dict[str, Any] = {"parent": None, "time_ms": time_ms, "line": line, "foreign_id": None}
-        where["id"] = self._free(computed_id(data, self.nodes[-1].uuid if self.nodes else ""))
+        made = computed_id(data, self.nodes[-1].uuid if self.nodes else "")
+        where["id"] = self._free(marked_text(mark, "id") or made)
         if kind == "custom-title" and isinstance(record.get("customTitle"), str):
             entry = self.builder.add("session_info", {"name": record["customTitle"]}, **where)
             self.given_name = record["customTitle"].strip() or None
@@ -387,7 +416,7 @@ class _Chain:
         for node in self.nodes:
             if node.is_boundary and node.fields is not None and not node.fields["summary"] and node.entry is not None:
                 node.entry.type = "custom"
-                data = node.fields["claudeCode"]
+                data = {"type": "system", **node.fields.get("claudeCode", {})}
                 self.builder.replace(node.entry, {"customType": f"{NAME}.compact_boundary", "data": data})
                 node.is_boundary = False
         return link(self.builder, self.nodes, self.named, self.last_prompt, is_side=bool(self.key))
@@ -406,6 +435,7 @@ class _Transcript:
         self.sides: dict[str, _Chain] = {}
         self._side_of: dict[str, str] = {}
         self._ids: dict[str, None] = {}
+        self._marked: str | None = None
 
     def take(self, line: int, record: JsonObject) -> None:
         """Take in one record."""
@@ -417,6 +447,7 @@ class _Transcript:
             self.lines.lose(line, "no_type", "an object without a type is no record")
             return
         self.understood += is_record(record)
+        self._marked = self._marked or marked_text(mark_of(record), "session")
         uuid = record.get("uuid")
         self.lines.use(line, "entries")
         if isinstance(uuid, str) and uuid:
@@ -445,6 +476,7 @@ class _Transcript:
         """Yield the session itself, then its subagents' conversations."""
         stem = os.path.basename(self.path).removesuffix(".jsonl")
         session_id = stem if stem in self._ids else next(iter(self._ids), f"claude-code-{self.lines.digest[:32]}")
+        session_id = self._marked or session_id
         prompts = self._prompts()
         told: dict[str, Any] = {}
         if self.home.nodes or not self.sides:

@@ -16,6 +16,7 @@ from pi_sessions.errors import SourceError
 from pi_sessions.formats import codex_items as items
 from pi_sessions.formats.building import SessionBuilder, computed_id
 from pi_sessions.formats.codex import IMPORTER, ITEM_KINDS, is_old_record, is_record
+from pi_sessions.formats.foreign_ids import mark_of, marked_text, overrides
 from pi_sessions.formats.json_lines import JsonLines
 from pi_sessions.formats.parsed import ChildOf, Repair
 from pi_sessions.times import parse_time
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from pi_sessions.stored import JsonObject, StoredEntry
 
 NAME = "codex"
-# The mark our exporter leaves, so that an exported session is known again.
-OUR_MARK = "piSession"
 _ITEM_ID = re.compile(r"-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.jsonl$")
 _KNOWN_EVENTS = frozenset(
     """
@@ -74,9 +73,10 @@ def read_rollout(path: str) -> Iterator[ParsedSession]:
 class _Answer:
     """The answer of the model that is being put together."""
 
-    __slots__ = ("entry", "is_open", "message")
+    __slots__ = ("entry", "is_open", "message", "told")
 
     def __init__(self, entry: StoredEntry, message: JsonObject) -> None:
+        self.told: JsonObject = {}
         self.entry = entry
         self.message = message
         self.is_open = True
@@ -115,6 +115,8 @@ class _Rollout:
         self._line = 0
         self._time_ms: int | None = None
         self._mark: str | None = None
+        self._marks: JsonObject = {}
+        self._session_mark: str | None = None
         self._context: JsonObject = {}
         self._model = ""
         self._effort: str | None = None
@@ -133,9 +135,9 @@ class _Rollout:
         time_ms = parse_time(record.get("timestamp"))
         if time_ms is not None and -62_135_596_800_000 <= time_ms < 253_402_300_800_000:
             self._time_ms = time_ms
-        mark = record.get(OUR_MARK)
-        own_id = mark.get("id") if isinstance(mark, dict) else None
-        self._mark = own_id if isinstance(own_id, str) and own_id else None
+        self._marks = mark_of(record)
+        self._mark = marked_text(self._marks, "id")
+        self._session_mark = self._session_mark or marked_text(self._marks, "session")
         kind, payload = record.get("type"), record.get("payload")
         if isinstance(payload, dict) and isinstance(kind, str):
             self.understood += is_record(record)
@@ -198,7 +200,7 @@ class _Rollout:
                 self._keep("session_meta", payload)
             return
         self.meta = payload
-        self._session = str(payload.get("id") or "")
+        self._session = self._session_mark or str(payload.get("id") or "")
         self.lines.use(self._line, "header")
 
     def _turn_context(self, payload: JsonObject) -> None:
@@ -209,7 +211,14 @@ class _Rollout:
             return
         self._context = told
         model, effort = payload.get("model"), payload.get("effort")
-        self._keep("turn_context", payload)
+        if self._marks.get("made") is True:
+            # Made by our exporter: of the entry it names, or of none.
+            self.lines.use(self._line, "facts")
+            if self._mark is None:
+                self._model = model if isinstance(model, str) else self._model
+                self._effort = effort if isinstance(effort, str) else self._effort
+        else:
+            self._keep("turn_context", payload)
         if isinstance(effort, str) and effort != self._effort:
             self._effort = effort
             fields = {"thinkingLevel": "off" if effort == "none" else effort}
@@ -239,6 +248,11 @@ class _Rollout:
         elif kind in items.OUTPUTS:
             self._close()
             message = items.result_message(item, self._calls.get(str(item.get("call_id") or item.get("id") or ""), ""))
+            if self._marks.get("isError") is True:
+                message["isError"] = True
+            if self._marks.get("details") is not None:
+                message["details"] = self._marks["details"]
+            overrides(self._marks, message)
             self.cursor = self.builder.message(message, **self._where("output", item)).id
         elif kind in _KNOWN_ITEMS:
             self._keep(kind, item)
@@ -258,12 +272,22 @@ class _Rollout:
             return
         self._close()
         kind = items.injected_kind(text) if role == "user" else str(role or "unknown")
+        marks = self._marks
+        if isinstance(marks.get("customType"), str):
+            fields = {"customType": marks["customType"], "content": _plain(blocks, marks)}
+            fields["display"] = bool(marks.get("display"))
+            if marks.get("details") is not None:
+                fields["details"] = marks["details"]
+            self.cursor = self.builder.add("custom_message", fields, **self._where("told", item)).id
+            return
         if kind is not None:
             self.cursor = self.builder.text_for_model(kind, blocks, **self._where("told", item)).id
             return
         self._was_said("user", text)
         self._flush()
-        self._ask({"role": "user", "content": blocks}, self._where("user", item))
+        message: JsonObject = {"role": "user", "content": _plain(blocks, marks)}
+        overrides(marks, message)
+        self._ask(message, self._where("user", item))
 
     def _ask(self, message: JsonObject, where: dict[str, Any]) -> None:
         entry = self.builder.message(message, **where)
@@ -273,6 +297,8 @@ class _Rollout:
     def _part(self, block: JsonObject | None, item: JsonObject) -> None:
         """Add a block to the answer that is open, or begin one."""
         answer = self._answer
+        if answer is not None and self._mark is not None and self._mark != answer.entry.id:
+            self._close()
         if answer is None or not answer.is_open:
             message: JsonObject = {
                 "role": "assistant",
@@ -283,13 +309,16 @@ class _Rollout:
                 "usage": items.no_usage(),
                 "stopReason": "stop",
             }
+            overrides(self._marks, message)
+            told = self._marks.get("message")
             entry = self.builder.message(message, **self._where("answer", item))
             answer = self._answer = _Answer(entry, message)
+            answer.told = told if isinstance(told, dict) else {}
             self.cursor = entry.id
         self.lines.use(self._line, "entries")
         if block is not None:
             answer.message["content"].append(block)
-            if block["type"] == "toolCall":
+            if block["type"] == "toolCall" and "stopReason" not in answer.told:
                 answer.message["stopReason"] = "toolUse"
 
     def _close(self) -> None:
@@ -313,6 +342,9 @@ class _Rollout:
             self.lines.use(self._line, "skipped")
         elif kind == "thread_name_updated" and isinstance(payload.get("thread_name"), str):
             self.name = payload["thread_name"].strip() or None
+            if self._marks.get("made") is True:
+                self.lines.use(self._line, "facts")
+                return
             where = self._where("name", payload)
             self.cursor = self.builder.add("session_info", {"name": payload["thread_name"]}, **where).id
         elif kind in _KNOWN_EVENTS:
@@ -388,6 +420,9 @@ class _Rollout:
         if total == self._total or self._answer is None:
             return
         self._total = total
+        if "usage" in self._answer.told:
+            self.lines.use(self._line, "facts")
+            return
         message = self._answer.message
         usage = items.usage_of(info["last_token_usage"])
         message["usage"] = usage if message["usage"] == items.no_usage() else items.add_usage(message["usage"], usage)
@@ -418,20 +453,28 @@ class _Rollout:
         text = given if isinstance(given, str) else ""
         history = payload.get("replacement_history")
         kept, other = self._kept(history if isinstance(history, list) else [], text)
+        first = marked_text(self._marks, "firstKept")
+        tokens = self._marks.get("tokensBefore")
         where = self._where("compacted", payload)
         rest = {name: value for name, value in payload.items() if name not in ("message", "replacement_history")}
         fields: JsonObject = {
             "summary": text or items.STOCK_SUMMARY,
             "firstKeptEntryId": where["id"],
-            "tokensBefore": 0,
+            "tokensBefore": tokens if isinstance(tokens, int) else 0,
             "fromHook": True,
         }
-        if not text:
+        if first is not None:
+            # Written by our exporter: what is kept are entries of this session.
+            fields["firstKeptEntryId"] = first if first in self.builder else where["id"]
+            fields.pop("fromHook")
+            more = self._marks.get("fields")
+            fields |= more if isinstance(more, dict) else {}
+            kept, other, rest = [], [], {}
+        elif not text:
             rest["message"] = given
         details: JsonObject = {name: value for name, value in (("items", other), ("codex", rest)) if value}
-        if isinstance(history, list):
-            details["replaced"] = len(history)
-        fields["details"] = details
+        if details and first is None:
+            fields["details"] = details
         self.cursor = self.builder.add("compaction", fields, **where).id
         for number, blocks in enumerate(kept):
             at = self._where("kept", number, where["id"])
@@ -462,7 +505,7 @@ class _Rollout:
         self._flush()
         meta = self.meta or {}
         named = _ITEM_ID.search(os.path.basename(self.path))
-        session_id = self._session or (named[1] if named else f"codex-{self.lines.digest[:32]}")
+        session_id = self._session_mark or self._session or (named[1] if named else f"codex-{self.lines.digest[:32]}")
         if self.meta is None:
             self.builder.repairs.append(_no_header(session_id))
         fork = meta.get("forked_from_id")
@@ -483,6 +526,11 @@ class _Rollout:
             child_of=child,
             copied=child is None,
         )
+
+
+def _plain(blocks: list[JsonObject], marks: JsonObject) -> str | list[JsonObject]:
+    """Return a content as it was before our exporter wrote it: text, or blocks."""
+    return items.text_of(blocks) if marks.get("plain") is True else blocks
 
 
 def _no_header(session_id: str) -> Repair:

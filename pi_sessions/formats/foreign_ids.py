@@ -1,7 +1,7 @@
-"""Ids of our entries and sessions in files of other programs, which want UUIDs; and the mark by which we know them again.
+"""Ids of our entries in files of other programs, which want UUIDs; and the mark by which we know them again.
 
-A record we write carries `piSession` beside its own fields. Other programs keep or ignore it; our readers take the id (and
-what the format cannot say) from it, so that a file that comes back joins the session it came from.
+A record we write carries `piSession` beside its own fields. Other programs keep or ignore it; our readers take the id
+(and what the format cannot say) from it, so that a file that comes back joins the session it came from.
 """
 
 from __future__ import annotations
@@ -32,6 +32,21 @@ def mark_of(record: JsonObject) -> JsonObject:
     """Return the mark a record carries, empty for other programs' records."""
     mark = record.get(MARK)
     return mark if isinstance(mark, dict) else {}
+
+
+def overrides(mark: JsonObject, message: JsonObject) -> None:
+    """Give a message the fields a mark says it has; None takes one away."""
+    told = mark.get("message")
+    for name, value in told.items() if isinstance(told, dict) else ():
+        if value is None:
+            message.pop(name, None)
+        else:
+            message[name] = value
+
+
+def differences(message: JsonObject, read: JsonObject, names: tuple[str, ...]) -> JsonObject:
+    """Return what a mark must say so that a message read back as `read` is the message again."""
+    return {name: message.get(name) for name in names if message.get(name) != read.get(name)}
 
 
 def marked_text(mark: JsonObject, name: str) -> str | None:

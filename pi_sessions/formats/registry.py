@@ -108,6 +108,7 @@ FORMATS = (
     Format("claude-code", "Claude Code", "claude_code"),
     Format("codex", "Codex", "codex", (".jsonl", ".jsonl.zst")),
     Format("opencode", "opencode", "opencode", (".db", ".json"), folders=True),
+    Format("gemini-cli", "Gemini CLI", "gemini", (".jsonl", ".json")),
     # Last: it says why a file is nobody's.
     Format("pi", "Pi", "pi_format"),
 )

@@ -1,0 +1,410 @@
+"""Writes an export as a Claude Code transcript that `claude --resume` opens.
+
+The parent chain is the tree; what has no record of its own is bridged over and counted by `export_losses`. One answer
+becomes a record for each of its blocks, as Claude Code writes it. The way back gives the same messages: ids and types
+the format cannot say travel in marks (`foreign_ids`).
+
+Source: Claude Code 2.1 session files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pi_sessions.context import entry_messages, to_llm
+from pi_sessions.errors import NothingToExportError
+from pi_sessions.formats.claude_code import META_KINDS
+from pi_sessions.formats.claude_code_reader import NAME
+from pi_sessions.formats.claude_code_records import stop_reason, usage_of
+from pi_sessions.formats.foreign_ids import MARK, as_uuid, differences
+from pi_sessions.stored import dump
+from pi_sessions.times import format_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pi_sessions.formats.exports import Export
+    from pi_sessions.stored import JsonObject, StoredEntry
+
+VERSION = "2.1.0"
+_STOP = {"stop": "end_turn", "toolUse": "tool_use", "length": "max_tokens"}
+_META = "meta"
+
+
+def export_lines(export: Export) -> Iterator[str]:
+    """Return the lines of the file.
+
+    Raises:
+        NothingToExportError: the session has no entries.
+    """
+    return iter(_Writer(export).lines())
+
+
+def export_losses(export: Export) -> dict[str, int]:
+    """Return what the file does not hold or says differently: `{what: how many}`."""
+    writer = _Writer(export)
+    writer.lines()
+    return dict(sorted(writer.losses.items()))
+
+
+class _Writer:
+    """One file."""
+
+    def __init__(self, export: Export) -> None:
+        self.export = export
+        self.losses: Counter[str] = Counter()
+        session = export.session
+        constant = session.header.get("claudeCode")
+        self.session_id = as_uuid(session.id)
+        self.base: JsonObject = {
+            "isSidechain": False,
+            "userType": "external",
+            "cwd": session.cwd,
+            "sessionId": self.session_id,
+            "version": VERSION,
+            "gitBranch": "",
+            **(constant if isinstance(constant, dict) else {}),
+        }
+        self.by_id = {entry.id: entry for entry in export.entries}
+        self.omitted = {
+            entry.fields.get("targetId")
+            for entry in export.entries
+            if entry.type == "context_edit" and entry.fields.get("replacement", 0) is None
+        }
+        self._out: list[str] = []
+        # Entry -> uuid of the record its children go on behind.
+        self._end: dict[str, str | None] = {}
+        self._calls: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._consumed: set[str] = set()
+
+    def lines(self) -> list[str]:
+        """Write everything once and return the lines."""
+        entries = self._ordered()
+        if not entries:
+            raise NothingToExportError("There is nothing to export", hint="the session has no entries yet")
+        for entry in entries:
+            self._end[entry.id] = self._parent(entry)
+            self._entry(entry)
+        if self.export.session.name:
+            title = {"type": "custom-title", "customTitle": self.export.session.name, "sessionId": self.session_id}
+            self._put({**title, MARK: {"made": True}})
+        return self._out
+
+    def _ordered(self) -> list[StoredEntry]:
+        """Return the entries with the path to the leaf last: the newest record is the leaf."""
+        path = self.export.path()
+        if not self.export.whole_tree:
+            return path
+        on_path = {entry.id for entry in path}
+        return [entry for entry in _parents_first(self.export.entries) if entry.id not in on_path] + path
+
+    def _parent(self, entry: StoredEntry) -> str | None:
+        """Return the uuid a child of the entry's parent hangs under; parents that come later have known uuids."""
+        parent = entry.parent_id
+        seen: set[str] = set()
+        while parent is not None and parent not in self._end and parent not in seen:
+            seen.add(parent)
+            above = self.by_id.get(parent)
+            if above is None or above.type == "message":
+                return self._uuid(above) if above is not None else None
+            parent = above.parent_id
+        return self._end.get(parent) if parent is not None else None
+
+    def _uuid(self, entry: StoredEntry) -> str:
+        return as_uuid(entry.id)
+
+    def _put(self, record: JsonObject) -> None:
+        self._out.append(dump(record) + "\n")
+
+    def _chain(
+        self, entry: StoredEntry, kind: str, own: JsonObject, *, part: int = 0, mark: JsonObject | None = None
+    ) -> str:
+        """Write a record of the parent chain and return its uuid."""
+        uuid = self._uuid(entry) if not part else as_uuid(entry.id, str(part))
+        marked: JsonObject = {} if uuid == entry.id else {"id": entry.id}
+        if self.session_id != self.export.session.id:
+            marked["session"] = self.export.session.id
+        marked |= mark or {}
+        record: JsonObject = {"parentUuid": self._end[entry.id], **self.base, "type": kind, **own, "uuid": uuid}
+        if entry.time_ms is not None:
+            record["timestamp"] = format_time(entry.time_ms)
+        if marked:
+            record[MARK] = marked
+        self._put(record)
+        self._end[entry.id] = uuid
+        return uuid
+
+    # --- entries --------------------------------------------------------------------------------------------------
+
+    def _entry(self, entry: StoredEntry) -> None:
+        message = entry.message
+        if message is not None:
+            role = message.get("role")
+            if role == "user":
+                self._user(entry, message)
+            elif role == "assistant":
+                self._assistant(entry, message)
+            elif role == "toolResult":
+                self._result(entry, message)
+            else:
+                self._as_text(entry, str(role))
+        elif entry.type == "compaction":
+            self._compaction(entry)
+        elif entry.type == "custom_message":
+            self._custom_message(entry)
+        elif entry.type == "custom":
+            self._custom(entry)
+        elif entry.type == "branch_summary":
+            self._as_text(entry, "branch_summary")
+        elif entry.type == "session_info":
+            pass
+        elif entry.id not in self._consumed:
+            self.losses[entry.type] += 1
+
+    def _user(self, entry: StoredEntry, message: JsonObject) -> None:
+        own = {"message": {"role": "user", "content": _blocks(message.get("content"))}, **_rest(message)}
+        self._chain(entry, "user", own, mark=_unlike(message, {"timestamp": entry.time_ms}))
+
+    def _assistant(self, entry: StoredEntry, message: JsonObject) -> None:
+        rest = _rest(message)
+        request = rest.pop("requestId", None)
+        usage: JsonObject = {
+            "input_tokens": _usage(message, "input"),
+            "cache_creation_input_tokens": _usage(message, "cacheWrite"),
+            "cache_read_input_tokens": _usage(message, "cacheRead"),
+            "output_tokens": _usage(message, "output"),
+        }
+        if _usage(message, "cacheWrite1h"):
+            usage["cache_creation"] = {"ephemeral_1h_input_tokens": _usage(message, "cacheWrite1h")}
+        more = rest.pop("usage", None)
+        own: JsonObject = {
+            "id": message.get("responseId") or f"msg_{as_uuid(entry.id, 'message').replace('-', '')[:24]}",
+            "type": "message",
+            "role": "assistant",
+            "model": message.get("model") or "unknown",
+            "content": [],
+            "stop_reason": message.get("rawStopReason") or _STOP.get(str(message.get("stopReason"))),
+            "stop_sequence": None,
+            "usage": {**usage, **(more if isinstance(more, dict) else {})},
+        }
+        mark: JsonObject = {"responseId": False} if not message.get("responseId") else {}
+        read = {
+            "provider": "anthropic", "api": "anthropic-messages", "model": own["model"], "timestamp": entry.time_ms,
+            "responseId": message.get("responseId"),
+            "rawStopReason": own["stop_reason"],
+            "stopReason": stop_reason(own["stop_reason"], message.get("content") or []),
+            "usage": usage_of(own["usage"], None),
+        }
+        if message.get("errorMessage") and message.get("stopReason") in ("error", "aborted"):
+            read |= {"stopReason": "error", "errorMessage": message["errorMessage"]}
+            if message.get("content"):
+                self.losses["what failed answers said"] += 1
+        mark |= _unlike(message, read)
+        if isinstance(request, str):
+            rest["requestId"] = request
+        if message.get("stopReason") in ("error", "aborted") and message.get("errorMessage"):
+            rest["isApiErrorMessage"] = True
+            blocks = [{"type": "text", "text": str(message["errorMessage"])}]
+        else:
+            blocks = self._answer_blocks(message)
+        for part, block in enumerate(blocks or [None]):
+            content = [] if block is None else [block]
+            at = self._chain(entry, "assistant", {"message": {**own, "content": content}, **rest}, part=part, mark=mark)
+            if block is not None and block["type"] == "tool_use":
+                self._calls[block["id"]] = at
+                self._names[block["id"]] = block["name"]
+
+    def _answer_blocks(self, message: JsonObject) -> list[JsonObject]:
+        found: list[JsonObject] = []
+        for block in message.get("content") or []:
+            kind = block.get("type")
+            if kind == "thinking":
+                signature = block.get("thinkingSignature")
+                if message.get("provider") != "anthropic" or not signature:
+                    self.losses["thinking that only its maker can read"] += 1
+                elif block.get("redacted"):
+                    found.append({"type": "redacted_thinking", "data": signature})
+                else:
+                    found.append({"type": "thinking", "thinking": block.get("thinking"), "signature": signature})
+            elif kind == "toolCall":
+                call = {"type": "tool_use", "id": block.get("id"), "name": block.get("name")}
+                found.append({**call, "input": block.get("arguments")})
+            else:
+                found.append(_block(block))
+        return found
+
+    def _result(self, entry: StoredEntry, message: JsonObject) -> None:
+        call = str(message.get("toolCallId") or "")
+        content = _blocks(message.get("content"))
+        block: JsonObject = {"type": "tool_result", "tool_use_id": call, "content": content}
+        if message.get("isError"):
+            block["is_error"] = True
+        own: JsonObject = {"message": {"role": "user", "content": [block]}}
+        if message.get("details") is not None:
+            own["toolUseResult"] = message["details"]
+        if call in self._calls:
+            own["sourceToolAssistantUUID"] = self._calls[call]
+        read = {"timestamp": entry.time_ms, "toolName": self._names.get(call, "")}
+        self._chain(entry, "user", {**own, **_rest(message)}, mark=_unlike(message, read))
+
+    def _custom_message(self, entry: StoredEntry) -> None:
+        fields = entry.fields
+        kind = str(fields.get("customType") or "")
+        own: JsonObject = {"message": {"role": "user", "content": _blocks(fields.get("content"))}}
+        mark: JsonObject = {}
+        details = fields.get("details")
+        if not kind.startswith(f"{NAME}."):
+            mark = {"customType": kind, "display": bool(fields.get("display"))}
+            own["isMeta"] = True
+            if details is not None:
+                mark["details"] = details
+        else:
+            if kind == f"{NAME}.{_META}":
+                own["isMeta"] = True
+            if isinstance(details, dict):
+                own |= details
+        self._chain(entry, "user", own, mark=mark)
+
+    def _custom(self, entry: StoredEntry) -> None:
+        kind, data = str(entry.fields.get("customType") or ""), entry.fields.get("data")
+        if not kind.startswith(f"{NAME}.") or not isinstance(data, dict):
+            self.losses["custom"] += 1
+            return
+        name = kind.removeprefix(f"{NAME}.")
+        if name in META_KINDS or "type" not in data:
+            if "type" not in data:
+                self.losses["custom"] += 1
+                return
+            self._put({"sessionId": self.session_id, **data, MARK: {"id": entry.id, "time": entry.time_ms}})
+            return
+        own = {key: value for key, value in data.items() if key != "type"}
+        self._chain(entry, str(data["type"]), own)
+
+    def _as_text(self, entry: StoredEntry, kind: str) -> None:
+        """Write what a model sees of an entry as text the program put in."""
+        told = [shown for message in entry_messages(entry) for shown in to_llm(message)]
+        texts = [shown.get("content") for shown in told if shown.get("role") == "user"]
+        if not texts:
+            self.losses[kind] += 1
+            return
+        self.losses[f"{kind} (as text)"] += 1
+        for part, content in enumerate(texts):
+            own = {"message": {"role": "user", "content": _blocks(content)}, "isMeta": True}
+            self._chain(entry, "user", own, part=part)
+
+    # --- compaction -----------------------------------------------------------------------------------------------
+
+    def _compaction(self, entry: StoredEntry) -> None:
+        fields = entry.fields
+        above = self._end[entry.id]
+        kept = self._kept(entry)
+        metadata: JsonObject = {"trigger": "auto", "preTokens": fields.get("tokensBefore") or 0}
+        rest = fields.get("claudeCode")
+        own = dict(rest) if isinstance(rest, dict) else {}
+        given = own.get("compactMetadata")
+        metadata |= {
+            name: value
+            for name, value in (given.items() if isinstance(given, dict) else ())
+            if name not in ("preservedSegment", "preservedMessages")
+        }
+        summary_uuid = as_uuid(entry.id, "summary")
+        if kept:
+            segment = {"headUuid": kept[0], "anchorUuid": summary_uuid, "tailUuid": kept[-1]}
+            metadata["preservedSegment"] = segment
+            metadata["preservedMessages"] = {"anchorUuid": summary_uuid, "uuids": kept}
+        self._end[entry.id] = None
+        own = {**own, "compactMetadata": metadata}
+        if not isinstance(rest, dict):
+            own |= {"content": "Conversation compacted", "level": "info"}
+        named = ("summary", "firstKeptEntryId", "tokensBefore")
+        more = {name: value for name, value in fields.items() if name not in named}
+        mark = {} if list(more) == ["claudeCode"] else {"fields": more}
+        told = {**own, "subtype": "compact_boundary", "logicalParentUuid": above}
+        self._chain(entry, "system", told, mark=mark)
+        content = {"message": {"role": "user", "content": fields.get("summary") or ""}, "isCompactSummary": True}
+        boundary = self._end[entry.id]
+        record: JsonObject = {"parentUuid": boundary, **self.base, "type": "user", **content, "uuid": summary_uuid}
+        if entry.time_ms is not None:
+            record["timestamp"] = format_time(entry.time_ms)
+        self._put(record)
+        self._end[entry.id] = kept[-1] if kept else summary_uuid
+
+    def _kept(self, entry: StoredEntry) -> list[str]:
+        """Return the uuids of the records a compaction keeps."""
+        first = entry.fields.get("firstKeptEntryId")
+        path: list[StoredEntry] = []
+        above = self.by_id.get(entry.parent_id or "")
+        while above is not None and len(path) < len(self.by_id):
+            path.append(above)
+            if above.id == first:
+                break
+            above = self.by_id.get(above.parent_id or "")
+        if not path or path[-1].id != first:
+            return []
+        for edit in self.export.entries:
+            if edit.type == "context_edit" and edit.fields.get("targetId") in {each.id for each in path}:
+                self._consumed.add(edit.id)
+        kept: list[str] = []
+        for each in reversed(path):
+            end = self._end.get(each.id)
+            if each.type in ("message", "custom_message") and each.id not in self.omitted and end is not None:
+                parts = [as_uuid(each.id), *(as_uuid(each.id, str(part)) for part in range(1, _parts(each)))]
+                kept += parts
+        return kept
+
+
+_TOLD = (
+    "provider", "api", "model", "stopReason", "rawStopReason", "responseId", "timestamp", "usage", "errorMessage",
+    "thinkingLevel", "providerThinkingLevel", "responseModel", "diagnostics", "durationMs", "endTurn", "toolName",
+    "codexKind",
+)  # fmt: skip
+
+
+def _unlike(message: JsonObject, read: JsonObject) -> JsonObject:
+    """Return the part of a mark that makes a message read back the message that was written."""
+    told = differences(message, read, _TOLD)
+    return {"message": told} if told else {}
+
+
+def _parts(entry: StoredEntry) -> int:
+    message = entry.message
+    if message is None or message.get("role") != "assistant":
+        return 1
+    return max(len(message.get("content") or []), 1)
+
+
+def _rest(message: JsonObject) -> JsonObject:
+    rest = message.get("claudeCode")
+    return dict(rest) if isinstance(rest, dict) else {}
+
+
+def _usage(message: JsonObject, name: str) -> int:
+    usage = message.get("usage")
+    value = usage.get(name) if isinstance(usage, dict) else 0
+    return value if isinstance(value, int) else 0
+
+
+def _blocks(content: object) -> str | list[JsonObject]:
+    if isinstance(content, str):
+        return content
+    return [_block(block) for block in content if isinstance(block, dict)] if isinstance(content, list) else ""
+
+
+def _block(block: JsonObject) -> JsonObject:
+    kind = block.get("type")
+    if kind == "image":
+        source = {"type": "base64", "media_type": block.get("mimeType"), "data": block.get("data")}
+        return {"type": "image", "source": source}
+    if kind == "image_reference":
+        return {**block, "type": "image"}
+    if kind == "text":
+        return {name: value for name, value in block.items() if name not in ("textSignature", "codex")}
+    return block
+
+
+def _parents_first(entries: tuple[StoredEntry, ...]) -> list[StoredEntry]:
+    from pi_sessions.import_merge import in_tree_order
+
+    return list(in_tree_order(entries))

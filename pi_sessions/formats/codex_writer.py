@@ -1,0 +1,391 @@
+"""Writes an export as a Codex rollout that `codex resume` opens.
+
+A rollout is one line of items, so only a path fits; what has no item is counted by `export_losses`. People's questions
+and the model's texts stand twice, as items and as events, as Codex writes them. The way back gives the same messages:
+ids and what items cannot say travel in marks (`foreign_ids`).
+
+Source: Codex 0.9x rollouts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from pi_sessions.context import entry_messages, to_llm
+from pi_sessions.errors import NothingToExportError
+from pi_sessions.formats import codex_items as items
+from pi_sessions.formats.codex import ITEM_KINDS, LINE_KINDS
+from pi_sessions.formats.codex_reader import NAME
+from pi_sessions.formats.foreign_ids import MARK, as_uuid, differences
+from pi_sessions.stored import dump
+from pi_sessions.times import format_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pi_sessions.formats.exports import Export
+    from pi_sessions.stored import JsonObject, StoredEntry
+
+VERSION = "0.99.0"
+_API = "openai-responses"
+_TOLD = (
+    "provider", "api", "model", "stopReason", "rawStopReason", "responseId", "timestamp", "usage", "errorMessage",
+    "thinkingLevel", "providerThinkingLevel", "responseModel", "diagnostics", "durationMs", "endTurn", "toolName",
+    "codexKind", "claudeCode",
+)  # fmt: skip
+
+
+def export_lines(export: Export) -> Iterator[str]:
+    """Return the lines of the file.
+
+    Raises:
+        NothingToExportError: the session has no entries.
+    """
+    return iter(_Writer(export).lines())
+
+
+def export_losses(export: Export) -> dict[str, int]:
+    """Return what the file does not hold or says differently: `{what: how many}`."""
+    writer = _Writer(export)
+    writer.lines()
+    return dict(sorted(writer.losses.items()))
+
+
+class _Writer:
+    """One file."""
+
+    def __init__(self, export: Export) -> None:
+        self.export = export
+        self.losses: Counter[str] = Counter()
+        session = export.session
+        given = session.header.get("codex")
+        self.thread_id = as_uuid(session.id)
+        self.meta: JsonObject = {
+            "timestamp": format_time(session.created_ms),
+            "originator": "pi-session",
+            "cli_version": VERSION,
+            "source": "cli",
+            "model_provider": "openai",
+            **(given if isinstance(given, dict) else {}),
+            "id": self.thread_id,
+            "cwd": session.cwd,
+        }
+        self._out: list[str] = []
+        self._time = self.meta["timestamp"]
+        self._model = ""
+        self._effort: str | None = None
+        self._total: Counter[str] = Counter()
+        self._path: list[StoredEntry] = []
+        self._names: dict[str, str] = {}
+
+    def lines(self) -> list[str]:
+        """Write everything once and return the lines."""
+        self._path = self.export.path()
+        if not self._path:
+            raise NothingToExportError("There is nothing to export", hint="the session has no entries yet")
+        mark = {"session": self.export.session.id} if self.thread_id != self.export.session.id else None
+        self._put("session_meta", self.meta, mark)
+        for entry in self._path:
+            if entry.time_ms is not None:
+                self._time = format_time(entry.time_ms)
+            self._entry(entry)
+        named = any(entry.type == "session_info" for entry in self._path)
+        if self.export.session.name and not named:
+            told = {"type": "thread_name_updated", "thread_id": self.thread_id, "thread_name": self.export.session.name}
+            self._put("event_msg", told, {"made": True})
+        return self._out
+
+    def _put(self, kind: str, payload: object, mark: JsonObject | None = None) -> None:
+        line: JsonObject = {"timestamp": self._time, "type": kind, "payload": payload}
+        if mark:
+            line[MARK] = mark
+        self._out.append(dump(line) + "\n")
+
+    def _entry(self, entry: StoredEntry) -> None:
+        message = entry.message
+        mark: JsonObject = {"id": entry.id}
+        if message is not None:
+            role = message.get("role")
+            if role == "user":
+                self._question(entry, message, mark)
+            elif role == "assistant":
+                self._assistant(entry, message, mark)
+            elif role == "toolResult":
+                self._result(entry, message, mark)
+            else:
+                self._as_text(entry, str(role))
+        elif entry.type == "compaction":
+            self._compaction(entry, mark)
+        elif entry.type == "custom_message":
+            self._custom_message(entry, mark)
+        elif entry.type == "custom":
+            self._custom(entry, mark)
+        elif entry.type == "model_change":
+            if entry.fields.get("modelId") != self._model:
+                self._turn_context(str(entry.fields.get("modelId") or ""), self._effort, mark)
+        elif entry.type == "thinking_level_change":
+            level = str(entry.fields.get("thinkingLevel") or "off")
+            effort = "none" if level == "off" else level
+            if effort != self._effort:
+                self._turn_context(self._model, effort, mark)
+        elif entry.type == "session_info":
+            told = {"type": "thread_name_updated", "thread_id": self.thread_id}
+            self._put("event_msg", {**told, "thread_name": entry.fields.get("name") or ""}, mark)
+        elif entry.type == "branch_summary":
+            self._as_text(entry, "branch_summary")
+        else:
+            self.losses[entry.type] += 1
+
+    def _turn_context(self, model: str, effort: str | None, mark: JsonObject) -> None:
+        self._model, self._effort = model, effort
+        policies = {"approval_policy": "on-request", "sandbox_policy": {"type": "read-only"}, "summary": "auto"}
+        told: JsonObject = {"cwd": self.export.session.cwd, **policies, "model": model}
+        if effort is not None:
+            told["effort"] = effort
+        self._put("turn_context", told, {**mark, "made": True})
+
+    # --- messages -------------------------------------------------------------------------------------------------
+
+    def _question(self, entry: StoredEntry, message: JsonObject, mark: JsonObject) -> None:
+        content = items_of(message.get("content"))
+        mark = {**mark, **_plain(message), **_unlike(message, {"timestamp": entry.time_ms})}
+        self._put("response_item", {"type": "message", "role": "user", "content": content}, mark)
+        text = "\n".join(part["text"] for part in content if part["type"] == "input_text")
+        self._put("event_msg", {"type": "user_message", "message": text, "images": []})
+
+    def _assistant(self, entry: StoredEntry, message: JsonObject, mark: JsonObject) -> None:
+        model = str(message.get("model") or "")
+        if model and model != self._model:
+            self._turn_context(model, self._effort, {})
+        provider = self.meta.get("model_provider") or "openai"
+        calls = any(block.get("type") == "toolCall" for block in message.get("content") or [])
+        read = {
+            "provider": provider, "api": _API, "model": self._model, "timestamp": entry.time_ms,
+            "stopReason": "toolUse" if calls else "stop",
+            "usage": items.usage_of(_last_usage(message)),
+        }
+        mark = {**mark, **_unlike(message, read)}
+        written = 0
+        for block in message.get("content") or []:
+            item = self._item(block, message)
+            if item is None:
+                continue
+            self._put("response_item", item, mark)
+            written += 1
+            if item["type"] == "message":
+                self._put("event_msg", {"type": "agent_message", "message": block["text"]})
+        if not written:
+            self._put("response_item", {"type": "message", "role": "assistant", "content": []}, mark)
+        self._usage(message)
+
+    def _item(self, block: JsonObject, message: JsonObject) -> JsonObject | None:
+        kind = block.get("type")
+        if kind == "text":
+            rest = block.get("codex")
+            content = [{"type": "output_text", "text": block.get("text") or ""}]
+            own = {"type": "message", "role": "assistant", "content": content}
+            return {**own, **(rest if isinstance(rest, dict) else {})}
+        if kind == "thinking":
+            return self._reasoning(block, message)
+        if kind == "toolCall":
+            self._names[str(block.get("id"))] = str(block.get("name"))
+            return _call_item(block)
+        if kind in items.SERVED:
+            return dict(block)
+        self.losses[f"{kind} in an answer"] += 1
+        return None
+
+    def _reasoning(self, block: JsonObject, message: JsonObject) -> JsonObject | None:
+        signature = block.get("thinkingSignature")
+        if signature and str(message.get("api", "")).startswith("openai"):
+            try:
+                item = json.loads(signature)
+            except ValueError:
+                item = None
+            if isinstance(item, dict) and item.get("type") == "reasoning":
+                return item
+        if signature or message.get("provider") not in (None, "openai", self.meta.get("model_provider")):
+            self.losses["thinking that only its maker can read"] += 1
+            return None
+        return {"type": "reasoning", "summary": [{"type": "summary_text", "text": block.get("thinking") or ""}]}
+
+    def _usage(self, message: JsonObject) -> None:
+        usage = message.get("usage")
+        if not isinstance(usage, dict) or not any(
+            usage.get(name) for name in ("input", "output", "cacheRead", "cacheWrite")
+        ):
+            return
+        last = _last_usage(message)
+        self._total.update(last)
+        info = {"total_token_usage": dict(self._total), "last_token_usage": last, "model_context_window": None}
+        self._put("event_msg", {"type": "token_count", "info": info, "rate_limits": None})
+
+    def _result(self, entry: StoredEntry, message: JsonObject, mark: JsonObject) -> None:
+        content = items_of(message.get("content"))
+        kind = message.get("codexKind")
+        item: JsonObject = {"type": kind if kind in items.OUTPUTS else "function_call_output"}
+        item["call_id"] = message.get("toolCallId")
+        plain = len(content) == 1 and content[0]["type"] == "input_text"
+        item["output"] = content[0]["text"] if plain else content
+        read = {"timestamp": entry.time_ms, "toolName": self._names.get(str(message.get("toolCallId")), "")}
+        if item["type"] != "function_call_output":
+            read["codexKind"] = item["type"]
+        mark = {**mark, **_unlike(message, read)}
+        if message.get("isError"):
+            mark = {**mark, "isError": True}
+        if message.get("details") is not None:
+            mark = {**mark, "details": message["details"]}
+        self._put("response_item", item, mark)
+
+    def _custom_message(self, entry: StoredEntry, mark: JsonObject) -> None:
+        fields = entry.fields
+        kind = str(fields.get("customType") or "")
+        if kind == f"{NAME}.kept":
+            return
+        role = "developer" if kind == f"{NAME}.developer" else "system" if kind == f"{NAME}.system" else "user"
+        if not kind.startswith(f"{NAME}."):
+            mark = {**mark, "customType": kind, "display": bool(fields.get("display"))}
+            mark |= _plain(fields)
+            if fields.get("details") is not None:
+                mark["details"] = fields["details"]
+        content = items_of(fields.get("content"))
+        self._put("response_item", {"type": "message", "role": role, "content": content}, mark)
+
+    def _custom(self, entry: StoredEntry, mark: JsonObject) -> None:
+        kind, data = str(entry.fields.get("customType") or ""), entry.fields.get("data")
+        name = kind.removeprefix(f"{NAME}.")
+        if name == kind or not isinstance(data, dict) or name == "thread_rolled_back":
+            self.losses["custom"] += 1
+        elif name == "turn_context":
+            self._model = str(data.get("model") or self._model)
+            self._effort = data.get("effort") or self._effort
+            self._put("turn_context", data, mark)
+        elif name in ITEM_KINDS or data.get("type") in ("agent_message", "compaction", "context_compaction"):
+            self._put("response_item", data, mark)
+        elif data.get("type") == name and name not in LINE_KINDS:
+            self._put("event_msg", data, mark)
+        else:
+            self._put(name, data, mark)
+
+    def _as_text(self, entry: StoredEntry, kind: str) -> None:
+        """Write what a model sees of an entry as text the program put in."""
+        told = [shown for message in entry_messages(entry) for shown in to_llm(message)]
+        texts = [shown.get("content") for shown in told if shown.get("role") == "user"]
+        self.losses[f"{kind} (as text)" if texts else kind] += 1
+        for content in texts:
+            mark = {"id": entry.id, "customType": f"{NAME}.{kind}", "display": False}
+            item = {"type": "message", "role": "user", "content": items_of(content)}
+            self._put("response_item", item, mark)
+
+    # --- compaction -----------------------------------------------------------------------------------------------
+
+    def _compaction(self, entry: StoredEntry, mark: JsonObject) -> None:
+        fields = entry.fields
+        details = fields.get("details")
+        ours = not isinstance(details, dict) or "readFiles" in details
+        summary = str(fields.get("summary") or "")
+        history: list[JsonObject] = []
+        rest: JsonObject = {}
+        message: object = summary
+        place = self._path.index(entry)
+        if fields.get("firstKeptEntryId") not in (None, entry.id) or (ours and not fields.get("fromHook")):
+            mark = {
+                **mark,
+                "firstKept": fields.get("firstKeptEntryId"),
+                "tokensBefore": fields.get("tokensBefore") or 0,
+            }
+            named = ("summary", "firstKeptEntryId", "tokensBefore")
+            mark["fields"] = {name: value for name, value in fields.items() if name not in named}
+            history = self._kept_items(entry)
+        else:
+            if isinstance(details, dict):
+                codex = details.get("codex")
+                rest = dict(codex) if isinstance(codex, dict) else {}
+                if "message" in rest or summary == items.STOCK_SUMMARY:
+                    message = rest.pop("message", "")
+            for after in self._path[place + 1 :]:
+                if after.type != "custom_message" or after.fields.get("customType") != f"{NAME}.kept":
+                    break
+                content = items_of(after.fields.get("content"))
+                history.append({"type": "message", "role": "user", "content": content})
+            history += details.get("items", []) if isinstance(details, dict) else []
+        if message:
+            told = {"type": "input_text", "text": str(message)}
+            history.append({"type": "message", "role": "user", "content": [told]})
+        self._put("compacted", {"message": message, "replacement_history": history, **rest}, mark)
+
+    def _kept_items(self, entry: StoredEntry) -> list[JsonObject]:
+        """Return the items of the entries a compaction keeps."""
+        ids = [each.id for each in self._path]
+        first = entry.fields.get("firstKeptEntryId")
+        start = ids.index(first) if first in ids else len(ids)
+        inner = _Writer(self.export)
+        for each in self._path[start : ids.index(entry.id)]:
+            if each.message is not None:
+                inner._entry(each)
+        found = [json.loads(line) for line in inner._out]
+        return [line["payload"] for line in found if line["type"] == "response_item"]
+
+
+def _unlike(message: JsonObject, read: JsonObject) -> JsonObject:
+    """Return the part of a mark that makes a message read back the message that was written."""
+    told = differences(message, read, _TOLD)
+    return {"message": told} if told else {}
+
+
+def _plain(message: JsonObject) -> JsonObject:
+    return {"plain": True} if isinstance(message.get("content"), str) else {}
+
+
+def _last_usage(message: JsonObject) -> dict[str, int]:
+    """Return an answer's usage as Codex counts: what was cached is a part of the input."""
+    given = message.get("usage")
+    usage = given if isinstance(given, dict) else {}
+    read, cached, written, output, reasoning = (
+        value if isinstance(value := usage.get(name), int) else 0
+        for name in ("input", "cacheRead", "cacheWrite", "output", "reasoning")
+    )
+    total = read + cached + written
+    return {
+        "input_tokens": total,
+        "cached_input_tokens": cached,
+        "output_tokens": output,
+        "reasoning_output_tokens": reasoning,
+        "total_tokens": total + output,
+    }
+
+
+def items_of(content: object) -> list[JsonObject]:
+    """Return contents of ours as those of an input item."""
+    if isinstance(content, str):
+        return [{"type": "input_text", "text": content}]
+    found: list[JsonObject] = []
+    for block in content if isinstance(content, list) else []:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "text":
+            found.append({"type": "input_text", "text": block.get("text") or ""})
+        elif kind == "image":
+            url = f"data:{block.get('mimeType')};base64,{block.get('data')}"
+            found.append({"type": "input_image", "image_url": url})
+        elif kind == "image_reference":
+            found.append({**block, "type": "input_image"})
+        elif isinstance(kind, str):
+            found.append(block)
+    return found
+
+
+def _call_item(block: JsonObject) -> JsonObject:
+    kind = block.get("codexKind")
+    call_id, arguments = block.get("id"), block.get("arguments")
+    if kind == "custom_tool_call" and isinstance(arguments, dict):
+        return {"type": kind, "name": block.get("name"), "input": arguments.get("input"), "call_id": call_id}
+    if kind == "local_shell_call":
+        return {"type": kind, "status": "completed", "action": arguments, "call_id": call_id}
+    text = block.get("argumentsText")
+    item = {"type": "function_call", "name": block.get("name"), "call_id": call_id}
+    item["arguments"] = text if isinstance(text, str) else dump(arguments)
+    if block.get("namespace"):
+        item["namespace"] = block["namespace"]
+    return item
