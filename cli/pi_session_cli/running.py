@@ -16,6 +16,7 @@ from pi_session_cli.invocation import SESSION_VARIABLE
 from pi_session_cli.model_access import ModelAccess
 from pi_session_cli.prompt_words import read_prompt
 from pi_session_cli.render.streaming import RunPrinter
+from pi_sessions.errors import PiSessionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,16 +133,23 @@ async def play(
     )
     runner.subscribe(printer.hear)
     outcome: RunOutcome | None = None
+    failure: PiSessionError | None = None
     async with anyio.create_task_group() as tasks:
         await tasks.start(abort_on_signals, runner, tasks.cancel_scope)
-        if recover is not None:
-            found = await runner.unfinished()
-            if found is not None and not ctx.as_json:
-                ctx.stderr.write(found.sentence() + "\n")
-            outcome = await runner.recover(recover)
-        if text is not None and (outcome is None or outcome.status == "done"):
-            outcome = await runner.prompt(text, pictures)
+        try:
+            if recover is not None:
+                found = await runner.unfinished()
+                if found is not None and not ctx.as_json:
+                    ctx.stderr.write(found.sentence() + "\n")
+                outcome = await runner.recover(recover)
+            if text is not None and (outcome is None or outcome.status == "done"):
+                outcome = await runner.prompt(text, pictures)
+        except PiSessionError as error:
+            # Raised outside of the group, which would wrap it.
+            failure = error
         tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
     if printer.is_broken:
         raise BrokenPipeError
     return outcome

@@ -39,6 +39,7 @@ class Approval:
     free: frozenset[str] = frozenset()
     ask: Ask | None = None
     _by: dict[str, str] = field(default_factory=dict)
+    _granted: set[str] = field(default_factory=set)
     _one_question: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def before(self, call: BeforeToolCall, signal: AbortSignal | None) -> BlockDecision | None:
@@ -47,7 +48,7 @@ class Approval:
         if name not in CHANGING:
             return None
         if self._is_free(name):
-            self._by[call.tool_call.id] = "settings"
+            self._by[call.tool_call.id] = "person, always" if name in self._granted else "settings"
             return None
         if self.ask is None:
             return BlockDecision(block=True, reason=UNATTENDED.format(tool=name))
@@ -65,7 +66,7 @@ class Approval:
         if decision == "no":
             return BlockDecision(block=True, reason=REFUSED)
         if decision == "always":
-            self.free = self.free | {name}
+            self._granted.add(name)
         self._by[call.tool_call.id] = "person" if decision == "once" else "person, always"
         return None
 
@@ -78,4 +79,4 @@ class Approval:
         return ToolResult(details={**details, "approvedBy": by})
 
     def _is_free(self, name: str) -> bool:
-        return "all" in self.free or name in self.free
+        return name in self._granted or "all" in self.free or name in self.free

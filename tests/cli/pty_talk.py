@@ -15,11 +15,13 @@ from typing import Any, Self
 
 import pexpect
 
+from pi_session_cli.main import main
 from pi_sessions import SessionStore
+from tests.cli.launcher import Stream
 
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>])")
 PROGRAM = [sys.executable, "-W", "error", "-m", "pi_session_cli"]
-LIMIT_S = 15
+LIMIT_S = 10
 
 
 class Person:
@@ -38,6 +40,8 @@ class Person:
             "PI_SESSION_DB": str(self.db),
             "TERM": "xterm",
             "NO_COLOR": "1",
+            # This terminal does not answer questions about its cursor.
+            "PROMPT_TOOLKIT_NO_CPR": "1",
             "LANG": "C.UTF-8",
             "ANTHROPIC_API_KEY": "",
             "OPENAI_API_KEY": "",
@@ -48,11 +52,11 @@ class Person:
         self.script_path.write_text(json.dumps({"paceMs": pace_ms, "steps": steps}))
         return ["--script", str(self.script_path)]
 
-    def run(self, *argv: str, **more: Any) -> subprocess.CompletedProcess[str]:
-        """Run a command line to its end, without a terminal."""
-        return subprocess.run(
-            [*PROGRAM, *argv], cwd=self.work, env=self.env, capture_output=True, text=True, timeout=LIMIT_S, **more
-        )
+    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Run a command line to its end, without a terminal and in this process."""
+        stdout, stderr = Stream(), Stream()
+        code = main(argv, environ=self.env, stdin=Stream(), stdout=stdout, stderr=stderr, cwd=str(self.work))
+        return subprocess.CompletedProcess(argv, code, stdout.content().decode(), stderr.content().decode())
 
     def start(self, *argv: str) -> subprocess.Popen[str]:
         """Begin a command line, without a terminal."""
@@ -112,6 +116,8 @@ class Terminal:
         self.child = pexpect.spawn(
             command[0], command[1:], cwd=str(cwd), env=env, encoding="utf-8", dimensions=(30, 110), timeout=LIMIT_S
         )
+        self.child.delaybeforesend = None
+        self.child.delayafterclose = self.child.delayafterterminate = 0.01
         self._raw: list[str] = []
         self.child.logfile_read = self
 
@@ -134,7 +140,10 @@ class Terminal:
 
     def sees(self, text: str) -> None:
         """Wait for a text."""
-        self.child.expect_exact(text)
+        try:
+            self.child.expect_exact(text)
+        except (pexpect.TIMEOUT, pexpect.EOF):
+            raise AssertionError(f"{text!r} is not seen in:\n{self.seen[-2500:]}") from None
 
     def types(self, text: str) -> None:
         """Type something and press Enter."""

@@ -59,6 +59,9 @@ def read(text: str) -> Typed:
         raise UsageError(f"Cannot read {text}: {error}", hint="close the quotes, or escape them") from error
     if name == "exit":
         name = "quit"
+    if name == "name" and words and not any(word.startswith("-") for word in words):
+        # A name may have several words, and nobody quotes it here.
+        words = [" ".join(words)]
     if name not in names():
         raise UsageError(f"There is no command /{name}", hint="/help lists them; begin with a space to say it")
     return Typed(name, words)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import StyleAndTextTuples
 
     from pi_loop.events import LoopEvent
-    from pi_loop.runner_types import RunnerEvent, RunOutcome
+    from pi_loop.runner_types import RecoverAction, RunnerEvent, RunOutcome
     from pi_session_cli.invocation import Invocation
     from pi_sessions.results import Session
     from pi_sessions.store import SessionStore
@@ -151,11 +151,8 @@ class Talk:
                 self._leaving = True
                 return
             recover = chosen
-        if recover == "close":
-            await self.talk.runner.recover("close")
-            self.printer.note("Closed")
-        else:
-            self.start(lambda: self.talk.runner.recover("continue"))
+        action: RecoverAction = "close" if recover == "close" else "continue"
+        self.start(lambda: self.talk.runner.recover(action))
 
     # --- what is typed ------------------------------------------------------------------------------------------
 
@@ -208,12 +205,13 @@ class Talk:
             if outcome is not None:
                 self.last = outcome
                 self._after(outcome)
+            await self.refresh()
         except PiSessionError as error:
             self.printer.error(error.message, error.hint)
         finally:
             self.is_working = False
             self._queued = []
-        await self.refresh()
+        self.redraw()
         self._next_waiting()
 
     def _after(self, outcome: RunOutcome) -> None:

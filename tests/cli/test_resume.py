@@ -1,0 +1,380 @@
+"""`resume`, driven in a real terminal with the scripted model."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pi_session_cli.interactive.picker import Picker
+from pi_session_cli.render import screen_for
+from pi_session_cli.render.markdown import MarkdownLines
+from pi_session_cli.render.screen import UNICODE, Screen
+from tests.cli.launcher import Stream
+from tests.cli.launcher import Terminal as Shell
+from tests.cli.pty_talk import Person
+
+READY = "Ctrl-D leaves"
+LONG = "one two three four five six seven eight nine ten eleven twelve"
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    """Return a person whose current session has one question and its answer."""
+    person = Person(tmp_path)
+    ran = person.run("run", "Why is the lease lost?", *person.script("The heartbeat stalls."))
+    assert ran.returncode == 0, ran.stderr
+    person.run("name", "lease bug")
+    return person
+
+
+def test_opening_says_where_you_are_and_leaving_how_to_come_back(person: Person) -> None:
+    with person.resume(*person.script()) as terminal:
+        terminal.sees(READY)
+        opening = terminal.seen
+        assert terminal.leaves() == 0
+    assert "lease bug" in opening
+    assert "main (1 branch)" in opening
+    assert "user: Why is the lease lost?" in opening
+    assert "assistant: The heartbeat stalls." in opening
+    assert "scripted/scripted" in opening
+    assert "of 200,000 tokens" in opening
+    assert "Next: pi-session resume " in terminal.seen
+    assert len(person.spoken()) == 2
+
+
+def test_what_is_typed_meanwhile_steers_or_follows_up(person: Person) -> None:
+    steps = (
+        {"text": LONG, "calls": [{"name": "ls"}], "paceMs": 60},
+        {"text": "Steered.", "paceMs": 60},
+        "Followed up.",
+    )
+    with person.resume(*person.script(*steps)) as terminal:
+        terminal.sees(READY)
+        terminal.types("go")
+        terminal.sees("three")
+        terminal.types("look at the clock instead")
+        terminal.sees("(waits) look at the clock instead")
+        terminal.presses("and then rest\x1b\r")
+        terminal.sees("(waits) and then rest")
+        terminal.sees("> look at the clock instead")
+        terminal.sees("Followed up.")
+        person.until_idle("and then rest", "Followed up.")
+        assert terminal.leaves() == 0
+    assert [text for _, text in person.spoken()][2:] == [
+        "go",
+        LONG,
+        "look at the clock instead",
+        "Steered.",
+        "and then rest",
+        "Followed up.",
+    ]
+
+
+def test_ctrl_c_stops_the_run_and_not_the_program(person: Person) -> None:
+    steps = ({"text": LONG, "after": 3, "stall": True}, "Here again.")
+    with person.resume(*person.script(*steps)) as terminal:
+        terminal.sees(READY)
+        terminal.types("go")
+        terminal.sees("three")
+        terminal.presses("\x03")
+        terminal.sees("Aborted; what was said so far is stored")
+        person.until_idle("one two three")
+        terminal.types("are you there?")
+        terminal.sees("Here again.")
+        person.until_idle("Here again.")
+        terminal.presses("\x03")
+        terminal.sees("Ctrl-D or /quit leaves")
+        terminal.types("/quit")
+        assert terminal.ends() == 0
+    assert [message.get("stopReason") for message in person.messages() if message["role"] == "assistant"] == [
+        "stop",
+        "aborted",
+        "stop",
+    ]
+
+
+def test_changing_calls_are_asked_about_and_the_decision_is_kept(person: Person) -> None:
+    def call(name: str, **arguments: str) -> dict[str, object]:
+        return {"calls": [{"name": name, "arguments": arguments}]}
+
+    steps = (
+        call("write", path="yes.txt", content="1"),
+        call("bash", command="touch no.txt"),
+        call("bash", command="touch always.txt"),
+        call("bash", command="touch again.txt"),
+        "All done.",
+    )
+    with person.resume(*person.script(*steps)) as terminal:
+        terminal.sees(READY)
+        terminal.types("go")
+        terminal.sees('Allow write(path="yes.txt", content="1")?')
+        terminal.types("maybe")
+        terminal.sees("Answer y, a or n first")
+        terminal.presses("\x15")
+        terminal.types("y")
+        terminal.sees('Allow bash(command="touch no.txt")?')
+        terminal.types("n")
+        terminal.sees('Allow bash(command="touch always.txt")?')
+        terminal.types("a")
+        terminal.sees("All done.")
+        person.until_idle("All done.")
+        assert terminal.leaves() == 0
+    assert sorted(path.name for path in person.work.iterdir()) == ["again.txt", "always.txt", "yes.txt"]
+    results = [message for message in person.messages() if message["role"] == "toolResult"]
+    assert [(one["isError"], (one.get("details") or {}).get("approvedBy")) for one in results] == [
+        (False, "person"),
+        (True, None),
+        (False, "person, always"),
+        (False, "person, always"),
+    ]
+    assert "the person refused it" in results[1]["content"][0]["text"]
+
+
+def test_an_open_question_is_no_when_the_run_is_stopped(person: Person) -> None:
+    steps = ({"calls": [{"name": "bash", "arguments": {"command": "touch no.txt"}}]}, "Stopped.", "Here.")
+    with person.resume(*person.script(*steps)) as terminal:
+        terminal.sees(READY)
+        terminal.types("go")
+        terminal.sees("Allow bash")
+        terminal.presses("\x03")
+        terminal.sees("Aborted")
+        person.until_idle()
+        terminal.types("/quit")
+        assert terminal.ends() == 0
+    assert not (person.work / "no.txt").exists()
+    results = [message for message in person.messages() if message["role"] == "toolResult"]
+    assert [one["isError"] for one in results] == [True]
+
+
+def test_rewind_gives_the_text_back_and_undo_takes_it_back(person: Person) -> None:
+    with person.resume(*person.script("It was the clock.")) as terminal:
+        terminal.sees(READY)
+        terminal.types("/rewind @-1")
+        terminal.sees("main now ends at")
+        terminal.sees("Why is the lease lost?")
+        terminal.types(" Really?")
+        terminal.sees("It was the clock.")
+        person.until_idle("Why is the lease lost? Really?", "It was the clock.")
+        terminal.types("/undo")
+        terminal.sees("Undid operation")
+        terminal.types("/undo")
+        terminal.sees("(rewind) which did")
+        assert terminal.leaves() == 0
+    assert person.spoken() == [("user", "Why is the lease lost?"), ("assistant", "The heartbeat stalls.")]
+
+
+def test_model_and_thinking_are_switched_and_stored(person: Person) -> None:
+    with person.resume(*person.script("Fine.")) as terminal:
+        terminal.sees(READY)
+        terminal.types("/model anthropic/claude-sonnet-5")
+        terminal.sees("Model: anthropic/claude-sonnet-5")
+        terminal.types("/thinking high")
+        terminal.sees("Thinking: high")
+        terminal.types("/model no-such-model")
+        terminal.sees("No model is called")
+        terminal.types("How are you?")
+        terminal.sees("Fine.")
+        person.until_idle("Fine.")
+        assert terminal.leaves() == 0
+    context = json.loads(person.run("context", "--json").stdout)
+    assert (context["model"]["modelId"], context["thinkingLevel"]) == ("claude-sonnet-5", "high")
+    assert person.messages()[-1]["model"] == "claude-sonnet-5"
+
+
+def test_slash_commands_are_the_commands_of_the_program(person: Person) -> None:
+    with person.resume(*person.script("Forked answer.")) as terminal:
+        terminal.sees(READY)
+        for typed, seen in (
+            ("/tree", "1 branch: main"),
+            ("/label @ found-it", "found-it"),
+            ("/name better name", "better name"),
+            ("/export -o talk.jsonl", "talk.jsonl"),
+            ("/context", "tokens"),
+            ("/ops", "label"),
+            ("/rewind nowhere", "nowhere"),
+            ("/fly", "There is no command /fly"),
+            ("/help", "/rewind"),
+            ("/fork --name side", "Forked from"),
+        ):
+            terminal.types(typed)
+            terminal.sees(seen)
+        terminal.sees("side")
+        terminal.types("and here?")
+        terminal.sees("Forked answer.")
+        person.until_idle("Forked answer.")
+        assert terminal.leaves() == 0
+    assert (person.work / "talk.jsonl").exists()
+    with person.store() as store:
+        newest, oldest = store.sessions(limit=2)
+        assert (newest.name, oldest.name) == ("side", "better name")
+        assert [label.text for label in store.labels(oldest.id).values()] == ["found-it"]
+        assert (newest.message_count - oldest.message_count) >= 2
+
+
+def test_compact_can_be_looked_at_done_and_taken_back(person: Person) -> None:
+    for number in range(4):
+        person.run("run", f"question {number} " + "x" * 400, "--last", *person.script("answer " + "y" * 400))
+    with person.resume(*person.script()) as terminal:
+        (person.db.parent / "config").mkdir(exist_ok=True)
+        terminal.sees(READY)
+        terminal.types("/compact --dry-run --to @-2")
+        terminal.sees("Nothing was changed")
+        terminal.types("/compact --offline --to @-2 ")
+        terminal.sees("Compacted")
+        terminal.types("/undo")
+        terminal.sees("Undid operation")
+        assert terminal.leaves() == 0
+    assert len(person.spoken()) == 10
+
+
+def test_several_lines_are_pasted_as_one_message(person: Person) -> None:
+    with person.resume(*person.script("Read.")) as terminal:
+        terminal.sees(READY)
+        terminal.presses("\x1b[200~first line\nsecond line\n\nlast\x1b[201~")
+        terminal.sees("last")
+        terminal.types("")
+        terminal.sees("Read.")
+        person.until_idle("first line\nsecond line\n\nlast", "Read.")
+        terminal.presses("one\x0atwo\x1b\rthree")
+        terminal.sees("three")
+        terminal.presses("\x03")
+        assert terminal.leaves() == 0
+    assert person.spoken()[-1] == ("assistant", "Read.")
+
+
+def test_the_folder_that_is_gone_is_said_in_one_line(person: Person) -> None:
+    person.run("new", "--cwd", "/gone/away")
+    with person.resume(*person.script({"calls": [{"name": "ls"}]}, "Looked.")) as terminal:
+        terminal.sees("The session's folder /gone/away is gone; working in")
+        terminal.sees(READY)
+        terminal.types("look")
+        terminal.sees("Looked.")
+        person.until_idle("Looked.")
+        assert terminal.leaves() == 0
+    with person.store() as store:
+        assert store.sessions(limit=1)[0].cwd == "/gone/away"
+
+
+def test_repairs_that_will_apply_are_told(person: Person) -> None:
+    call = {"type": "toolCall", "id": "c1", "name": "ls", "arguments": {}}
+    lines = [
+        {"role": "user", "content": [{"type": "text", "text": "look"}]},
+        {"role": "assistant", "content": [call], "provider": "a", "model": "b", "api": "c", "stopReason": "toolUse"},
+    ]
+    (person.work / "cut.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert person.run("append", "--json-lines", "cut.jsonl").returncode == 0
+    with person.resume(*person.script()) as terminal:
+        terminal.sees("1 repair will apply")
+        terminal.sees(READY)
+        assert terminal.leaves() == 0
+
+
+def test_a_cut_off_run_is_told_and_closed_as_the_person_chooses(person: Person) -> None:
+    calls = [{"name": "bash", "arguments": {"command": "touch ready; sleep 60"}}]
+    process = person.start(
+        "run", "work", "--last", *person.script({"calls": calls}), "--tools", "all", "--approve", "all"
+    )
+    person.until((person.work / "ready").exists)
+    process.kill()
+    process.communicate()
+    with person.resume(*person.script("Fine.")) as terminal:
+        terminal.sees("was cut off; may have run: bash")
+        terminal.sees("Continue it (c), close it (x) or leave (q)?")
+        terminal.types("x")
+        terminal.sees(READY)
+        terminal.types("how is it?")
+        terminal.sees("Fine.")
+        person.until_idle("Fine.")
+        assert terminal.leaves() == 0
+    assert [message["isError"] for message in person.messages() if message["role"] == "toolResult"] == [True]
+
+
+def test_losing_the_race_is_said_with_the_command_that_comes_back(person: Person) -> None:
+    quick = person.script_path.with_name("quick.json")
+    quick.write_text('["Elsewhere."]')
+    steps = ({"text": LONG, "calls": [{"name": "ls"}], "paceMs": 40}, "Mine.")
+    with person.resume(*person.script(*steps)) as terminal:
+        terminal.sees(READY)
+        person.run("append", "somebody else")
+        terminal.types("go")
+        terminal.sees("three")
+        person.run("append", "somebody else again")
+        terminal.sees("main-2")
+        terminal.sees("Mine.")
+        terminal.sees("--branch main-2 comes back to it")
+        assert terminal.leaves() == 0
+    assert "--branch main-2" in terminal.seen.rpartition("Next:")[2]
+
+
+def test_what_the_model_says_never_reaches_the_terminal_raw(person: Person) -> None:
+    nasty = "evil \x1b]0;title\x07 and \x1b[2Jmore\u202e"
+    steps = ({"calls": [{"name": "bash", "arguments": {"command": "printf '\\033[2Jbad'"}}]}, nasty)
+    with person.resume(*person.script(*steps), "--approve", "all") as terminal:
+        terminal.sees(READY)
+        terminal.types("go")
+        terminal.sees("and \\x1b[2Jmore\\u202e")
+        person.until_idle()
+        assert terminal.leaves() == 0
+    assert "\x1b[2J" not in terminal.raw
+    assert "\x1b]0;" not in terminal.raw
+    assert "\\x1b[2Jbad" in terminal.seen
+
+
+def test_the_picker_narrows_as_you_type(person: Person) -> None:
+    person.run("run", "Something else entirely", *person.script("Yes."))
+    with person.resume("--pick", *person.script("Picked.")) as terminal:
+        terminal.sees("Something else entirely")
+        terminal.presses("lease")
+        terminal.types("")
+        terminal.sees(READY)
+        assert "user: Why is the lease lost?" in terminal.seen
+        assert terminal.leaves() == 0
+
+
+def test_it_needs_a_terminal_and_a_model(person: Person) -> None:
+    assert person.run("resume").returncode == 2
+    with person.resume() as terminal:
+        terminal.sees("scripted/scripted cannot be used: it is the scripted model")
+        assert terminal.ends() == 1
+
+
+def test_the_picker_moves_within_what_is_found(shell: Shell) -> None:
+    for name in ("alpha", "beta", "gamma"):
+        shell.ok("new", name)
+    from pi_sessions import SessionStore
+
+    with SessionStore.open(str(shell.folder / "sessions.db"), read_only=True) as store:
+        sessions = store.sessions(limit=None)
+    picker = Picker(sessions, screen_for(Stream(), {}, "never", 0))
+    names = [session.name for session in sessions]
+    picker.move(1)
+    assert picker.chosen().name == names[1]
+    picker.move(10)
+    assert picker.chosen().name == names[2]
+    picker.narrow("bet")
+    assert [session.name for session in picker.found] == ["beta"]
+    picker.narrow("re:(")
+    assert [session.name for session in picker.found] == ["beta"]
+    picker.narrow("nothing like it")
+    assert picker.chosen() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("# Title", "\x1b[1m# Title\x1b[0m"),
+        ("- a `b`", "• a \x1b[36mb\x1b[0m"),
+        ("**bold**", "\x1b[1mbold\x1b[0m"),
+        ("\x1b[2J", "\\x1b[2J"),
+    ],
+)
+def test_markdown_is_styled_line_by_line(text: str, shown: str) -> None:
+    assert MarkdownLines(Screen(80, True, UNICODE, 0)).line(text) == shown
+    assert "\x1b" not in MarkdownLines(Screen(80, False, UNICODE, 0)).line(text)
+
+
+def test_code_is_left_as_it_is_until_its_fence_ends() -> None:
+    lines = MarkdownLines(Screen(80, True, UNICODE, 0))
+    shown = [lines.line(text) for text in ("```py", "- `x`", "```", "- y")]
+    assert shown[1] == "\x1b[36m- `x`\x1b[0m"
+    assert shown[3] == "• y"
