@@ -305,9 +305,9 @@ class Redactor:
         """How many places were replaced."""
         return sum(self._counts.values())
 
-    def secrets(self) -> dict[str, str]:
-        """Return every secret met or known: value -> kind. For `scrub`; never show it."""
-        return dict(self._kinds)
+    def distinct_secrets(self) -> dict[str, str]:
+        """Return the secrets that can be told from ordinary text anywhere: value -> kind. Never show it."""
+        return {value: self._kinds[value] for value in dict.fromkeys(self._spread.values())}
 
     def mark_of(self, value: str) -> str:
         """Return the mark that stands for a secret, making it when there is none; nothing is counted."""

@@ -40,6 +40,7 @@ MODULES = {
     "archive": "archive",
     "pin": "pin",
     "rm": "rm",
+    "scrub": "scrub",
     "models": "models",
     "config": "config",
     "demo": "demo",
