@@ -7,6 +7,8 @@ Source: Pi 1.6.0, summaries: file lists.
 
 from __future__ import annotations
 
+import re
+
 from pi_sessions.context import blocks_of
 from pi_sessions.records import Record
 
@@ -17,6 +19,19 @@ if TYPE_CHECKING:
     from pi_sessions.stored import JsonObject, StoredEntry
 
 FILE_TOOLS = ("read", "write", "edit")
+# Other agents' tools: what they do to a file, and the argument that names it.
+_FOREIGN_TOOLS = {
+    "Read": ("read", "file_path"),
+    "Write": ("write", "file_path"),
+    "Edit": ("edit", "file_path"),
+    "MultiEdit": ("edit", "file_path"),
+    "NotebookEdit": ("edit", "notebook_path"),
+    "read_file": ("read", "file_path"),
+    "write_file": ("write", "file_path"),
+    "replace": ("edit", "file_path"),
+}
+_PATCH_START = "*** Begin Patch"
+_PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+?)[ \t\r]*$", re.MULTILINE)
 
 
 class FileOperations(Record):
@@ -43,7 +58,7 @@ def file_operations(messages: Iterable[JsonObject], *, carried: Sequence[StoredE
 
     Args:
         messages: Calls of `read`, `write` and `edit` with a text `path` count, in answers and in the nested calls of
-            tool results.
+            tool results; and what stands for them with other agents (`Read`, `apply_patch`, ...).
         carried: Compaction or branch summary entries whose lists count too, unless a hook wrote them; their modified
             files count as edited.
     """
@@ -80,10 +95,29 @@ def _file_calls(message: JsonObject) -> Iterator[tuple[str, str]]:
         return
     for call in calls:
         arguments = call.get("arguments")
-        path = arguments.get("path") if isinstance(arguments, dict) else None
         name = call.get("name")
+        if not isinstance(arguments, dict) or not isinstance(name, str):
+            continue
+        path = arguments.get("path")
         if name in FILE_TOOLS and isinstance(path, str) and path:
             yield name, path
+        elif name in _FOREIGN_TOOLS:
+            tool, argument = _FOREIGN_TOOLS[name]
+            path = arguments.get(argument)
+            if isinstance(path, str) and path:
+                yield tool, path
+        elif name == "apply_patch" or name in ("shell", "exec_command", "local_shell"):
+            yield from _patched(arguments)
+
+
+def _patched(arguments: JsonObject) -> Iterator[tuple[str, str]]:
+    """Yield what a patch in a call's arguments does to which files."""
+    for value in arguments.values():
+        texts = value if isinstance(value, list) else [value]
+        for text in texts:
+            if isinstance(text, str) and _PATCH_START in text:
+                for done, path in _PATCHED.findall(text):
+                    yield "write" if done == "Add" else "edit", path
 
 
 def _texts(value: object) -> list[str]:
