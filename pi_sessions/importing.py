@@ -100,14 +100,17 @@ class Importing(Origins):
 
     def _known(self, parsed: ParsedSession) -> int | None:
         """Return the session an earlier import of this source made: the id agrees and so does some root entry."""
-        from pi_sessions.import_merge import same_content
+        from pi_sessions.import_merge import opening_of, same_content
 
         rows = self.connection.execute(
             "select distinct sid from imports where source_id = ?1 union select sid from sessions where id = ?1",
             (parsed.id,),
         ).fetchall()
         roots = [entry for entry in parsed.entries if entry.parent_id is None]
+        opening = opening_of(parsed) if parsed.copied else None
         for (sid,) in rows:
+            if opening is not None and opening in self._openings(sid, parsed.id):
+                return int(sid)
             if not roots or not self.forest.visible(sid):
                 if self._imports_of(sid):
                     return int(sid)
@@ -117,6 +120,13 @@ class Importing(Origins):
                 if key is not None and same_content(self.forest.entry(key), root):
                     return int(sid)
         return None
+
+    def _openings(self, sid: int, source_id: str) -> set[str]:
+        """Return how the conversations began that were imported into a session under an id."""
+        rows = self.connection.execute(
+            "select opening from imports where sid = ? and source_id = ? and opening is not null", (sid, source_id)
+        )
+        return {row[0] for row in rows}
 
     def _imports_of(self, sid: int) -> int:
         count: int = self.connection.execute("select count(*) from imports where sid = ?", (sid,)).fetchone()[0]

@@ -167,7 +167,7 @@ class _Chain:
         return {
             name: value
             for name, value in record.items()
-            if name not in _CORE and value is not None and self.constant.get(name, value) != value
+            if name not in _CORE and value is not None and self.constant.get(name) != value
         }
 
     def _repeated(self, line: int, uuid: str, record: JsonObject) -> None:
@@ -529,7 +529,7 @@ class _Transcript:
 
 
 def _small(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
+    return isinstance(value, str)
 
 
 def _text(value: object) -> str | None:

@@ -78,6 +78,7 @@ class _Writer:
         self._calls: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._consumed: set[str] = set()
+        self._named: object = None
 
     def lines(self) -> list[str]:
         """Write everything once and return the lines."""
@@ -87,7 +88,7 @@ class _Writer:
         for entry in entries:
             self._end[entry.id] = self._parent(entry)
             self._entry(entry)
-        if self.export.session.name:
+        if self.export.session.name and self.export.session.name != self._named:
             title = {"type": "custom-title", "customTitle": self.export.session.name, "sessionId": self.session_id}
             self._put({**title, MARK: {"made": True}})
         return self._out
@@ -159,7 +160,13 @@ class _Writer:
         elif entry.type == "branch_summary":
             self._as_text(entry, "branch_summary")
         elif entry.type == "session_info":
-            pass
+            title = {
+                "type": "custom-title",
+                "customTitle": entry.fields.get("name") or "",
+                "sessionId": self.session_id,
+            }
+            self._named = entry.fields.get("name")
+            self._put({**title, MARK: {"id": entry.id, "time": entry.time_ms}})
         elif entry.id not in self._consumed:
             self.losses[entry.type] += 1
 
@@ -191,7 +198,10 @@ class _Writer:
         }
         mark: JsonObject = {"responseId": False} if not message.get("responseId") else {}
         read = {
-            "provider": "anthropic", "api": "anthropic-messages", "model": own["model"], "timestamp": entry.time_ms,
+            "provider": "anthropic",
+            "api": "anthropic-messages",
+            "model": own["model"],
+            "timestamp": entry.time_ms,
             "responseId": message.get("responseId"),
             "rawStopReason": own["stop_reason"],
             "stopReason": stop_reason(own["stop_reason"], message.get("content") or []),

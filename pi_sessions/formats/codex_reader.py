@@ -110,6 +110,7 @@ class _Rollout:
         self.understood = 0
         self.cursor: str | None = None
         self.meta: JsonObject | None = None
+        self.repeated: list[JsonObject] = []
         self.name: str | None = None
         self._session = ""
         self._line = 0
@@ -194,10 +195,10 @@ class _Rollout:
 
     def _session_meta(self, payload: JsonObject) -> None:
         if self.meta is not None:
-            if payload.get("id") == self.meta.get("id"):
-                self.lines.use(self._line, "skipped")
-            else:
-                self._keep("session_meta", payload)
+            # Written again when a session is resumed, and by a fork, which repeats its origin's.
+            self.lines.use(self._line, "header")
+            if payload.get("id") != self.meta.get("id"):
+                self.repeated.append(payload)
             return
         self.meta = payload
         self._session = self._session_mark or str(payload.get("id") or "")
@@ -453,8 +454,9 @@ class _Rollout:
         text = given if isinstance(given, str) else ""
         history = payload.get("replacement_history")
         kept, other = self._kept(history if isinstance(history, list) else [], text)
-        first = marked_text(self._marks, "firstKept")
-        tokens = self._marks.get("tokensBefore")
+        marks = self._marks
+        first = marked_text(marks, "firstKept")
+        tokens = marks.get("tokensBefore")
         where = self._where("compacted", payload)
         rest = {name: value for name, value in payload.items() if name not in ("message", "replacement_history")}
         fields: JsonObject = {
@@ -467,7 +469,7 @@ class _Rollout:
             # Written by our exporter: what is kept are entries of this session.
             fields["firstKeptEntryId"] = first if first in self.builder else where["id"]
             fields.pop("fromHook")
-            more = self._marks.get("fields")
+            more = marks.get("fields")
             fields |= more if isinstance(more, dict) else {}
             kept, other, rest = [], [], {}
         elif not text:
@@ -476,7 +478,10 @@ class _Rollout:
         if details and first is None:
             fields["details"] = details
         self.cursor = self.builder.add("compaction", fields, **where).id
+        ids = marks.get("kept")
         for number, blocks in enumerate(kept):
+            if isinstance(ids, list) and number < len(ids) and isinstance(ids[number], str):
+                self._mark = ids[number]
             at = self._where("kept", number, where["id"])
             self.cursor = self.builder.text_for_model("kept", blocks, **at).id
 
@@ -514,10 +519,13 @@ class _Rollout:
             git_cwd = self._context.get("cwd")
             cwd = git_cwd if isinstance(git_cwd, str) else ""
         child = _child_of(meta, session_id)
+        header: JsonObject = {"codex": meta} if meta else {}
+        if self.repeated:
+            header["codexRepeated"] = self.repeated
         return self.builder.finish_lines(
             self.lines,
             id=session_id,
-            header={"codex": meta} if meta else {},
+            header=header,
             cwd=cwd,
             created_ms=parse_time(meta.get("timestamp")),
             leaf=self.cursor,

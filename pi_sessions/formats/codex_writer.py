@@ -162,7 +162,10 @@ class _Writer:
         provider = self.meta.get("model_provider") or "openai"
         calls = any(block.get("type") == "toolCall" for block in message.get("content") or [])
         read = {
-            "provider": provider, "api": _API, "model": self._model, "timestamp": entry.time_ms,
+            "provider": provider,
+            "api": _API,
+            "model": self._model,
+            "timestamp": entry.time_ms,
             "stopReason": "toolUse" if calls else "stop",
             "usage": items.usage_of(_last_usage(message)),
         }
@@ -305,11 +308,14 @@ class _Writer:
                 rest = dict(codex) if isinstance(codex, dict) else {}
                 if "message" in rest or summary == items.STOCK_SUMMARY:
                     message = rest.pop("message", "")
+            ids: list[str] = []
             for after in self._path[place + 1 :]:
                 if after.type != "custom_message" or after.fields.get("customType") != f"{NAME}.kept":
                     break
                 content = items_of(after.fields.get("content"))
                 history.append({"type": "message", "role": "user", "content": content})
+                ids.append(after.id)
+            mark = {**mark, "kept": ids} if ids else mark
             history += details.get("items", []) if isinstance(details, dict) else []
         if message:
             told = {"type": "input_text", "text": str(message)}

@@ -109,6 +109,7 @@ FORMATS = (
     Format("codex", "Codex", "codex", (".jsonl", ".jsonl.zst")),
     Format("opencode", "opencode", "opencode", (".db", ".json"), folders=True),
     Format("gemini-cli", "Gemini CLI", "gemini", (".jsonl", ".json")),
+    Format("goose", "goose", "goose", (".db", ".jsonl")),
     # Last: it says why a file is nobody's.
     Format("pi", "Pi", "pi_format"),
 )
