@@ -112,11 +112,11 @@ class ForeignDatabase:
         damaged pages are missing.
         """
         before = len(self.damage)
-        found = {row["rowid"] for row in self.rows(f'select rowid from "{table}" where {where}', *arguments)}
+        found = {row["at"] for row in self.rows(f'select rowid as at from "{table}" where {where}', *arguments)}
         if len(self.damage) > before:
             for order in ("asc", "desc"):
-                sql = f'select rowid from "{table}" not indexed where {where} order by rowid {order}'
-                found.update(row["rowid"] for row in self.rows(sql, *arguments))
+                sql = f'select rowid as at from "{table}" not indexed where {where} order by rowid {order}'
+                found.update(row["at"] for row in self.rows(sql, *arguments))
         return sorted(found)
 
     def row(self, table: str, rowid: int) -> JsonObject | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import json
 import os
 import re
 
@@ -27,6 +28,9 @@ _BLOCK = 1 << 20
 _SEPARATORS = re.compile(r"[\s\0,\[\]\ufeff]*")
 _OBJECT = re.compile(r"\{\s*[\"}]")
 _PART = re.compile(r"\{\s*\"")
+_FIELD = re.compile(
+    r'\s*("(?:[^"\\]|\\.){0,200}")\s*:\s*("(?:[^"\\]|\\.){0,4000}"|-?\d{1,20}(?:\.\d{1,20})?|null|true|false)\s*,'
+)
 # A mistake this near to the end of what was read may only be that the rest is missing.
 _MARGIN = 4_096
 
@@ -43,7 +47,7 @@ class Item(tuple[int, "JsonObject", "list[JsonObject] | None"]):
 
     @property
     def value(self) -> JsonObject:
-        """The decoded object; of a torn one, nothing."""
+        """The decoded object; of a torn one, the plain fields it begins with."""
         return self[1]
 
     @property
@@ -178,6 +182,7 @@ class JsonItems:
     def _torn(self, file: BinaryIO, decoder: codecs.IncrementalDecoder, broken: int) -> Item:
         """Return the whole parts of a torn item and go on at the next whole item."""
         line = self._line
+        begun = _leading_fields(self._text)
         parts: list[JsonObject] = []
         at, done = 1, 0
         budget = 32 * len(self._text) + 1_000_000
@@ -216,7 +221,7 @@ class JsonItems:
         found_text = f"the file is damaged or cut off here; {held} recovered"
         self.losses.append(Repair(line, "torn", found_text, None, _sample(self._text[:done])))
         self._drop(done)
-        return Item((line, {}, parts))
+        return Item((line, begun, parts))
 
     def _inside(self, value: Any, start: int, end: int) -> int:
         """Return where to look on behind an object that is no part: in it, when it may hold parts."""
@@ -235,6 +240,19 @@ class JsonItems:
     def _note(self, code: str, message: str) -> None:
         if not any(repair.code == code for repair in self.repairs):
             self.repairs.append(Repair(self._line, code, message))
+
+
+def _leading_fields(text: str) -> JsonObject:
+    """Return the fields an object begins with, up to the first that is an object or a list."""
+    found: JsonObject = {}
+    at = 1
+    while (field := _FIELD.match(text, at)) is not None:
+        try:
+            found[json.loads(field[1])] = json.loads(field[2])
+        except ValueError:
+            break
+        at = field.end()
+    return found
 
 
 def _sample(text: str) -> bytes:

@@ -167,6 +167,11 @@ def as_export(source: str, session_id: str) -> dict[str, Any]:
     return {"info": info, "messages": messages}
 
 
+def write(path: Path, value: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
 @pytest.mark.parametrize("nested", [False, True])
 def test_the_older_folders_give_the_same_entries(
     tmp_path: Path, source: str, sessions: dict[str, ParsedSession], nested: bool
@@ -174,7 +179,6 @@ def test_the_older_folders_give_the_same_entries(
     exported = as_export(source, "ses_1")
     base = tmp_path / "storage"
     inner = base / "session" if nested else base
-    write = lambda path, value: (path.parent.mkdir(parents=True, exist_ok=True), path.write_text(json.dumps(value)))  # noqa: E731
     write(base / "session" / ("info" if nested else "prj_1") / "ses_1.json", exported["info"])
     for message in exported["messages"]:
         write(inner / "message" / "ses_1" / f"{message['info']['id']}.json", message["info"])
