@@ -32,7 +32,7 @@ soak: $(READY)
 
 interop: $(READY)
 	sh tests/interop/install.sh
-	$(BIN)/python -m pytest -q -s tests/interop/test_pi.py
+	$(BIN)/python -m pytest -q -s tests/interop
 
 live-servers: $(READY)
 	$(BIN)/python -m tests.live

@@ -173,7 +173,7 @@ def export_compacted(store: SessionStore, session_id: str, exports: Exports) -> 
     """With a compaction that keeps the last third, one that keeps nothing, and a message after each."""
     path = [entry for entry in store.path(session_id) if entry.type != "label"]
     for kept in (path[-(len(path) // 3) - 1].id if path else None, None):
-        compaction = {"type": "compaction", "id": "c0ffee00" if kept else "c0ffee01", "summary": "What happened."}
+        compaction: Json = {"type": "compaction", "id": "c0ffee00" if kept else "c0ffee01", "summary": "What happened."}
         compaction |= {"firstKeptEntryId": kept or compaction["id"], "tokensBefore": 1000}
         store.append(session_id, compaction)
         store.append_message(session_id, {"role": "user", "content": "and then", "timestamp": 1772442060000})
