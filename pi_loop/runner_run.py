@@ -365,7 +365,7 @@ class SessionRun:
     # --- retry and overflow -------------------------------------------------------------------------------------
 
     async def _wait_to_retry(self, failure: Failure) -> bool:
-        """Wait, and take the failed answer out of the context; False: give up."""
+        """Take the failed answer out of the context and wait; False: give up."""
         settings, host = self._host.settings.retry(), self._host
         policy = RetryPolicy(attempts=settings.max_retries + 1 if settings.enabled else 1, base_ms=settings.base_ms)
         attempt = self._retries_in_a_row + 1
@@ -379,13 +379,11 @@ class SessionRun:
         await host.tell(
             RetryStart(attempt=attempt, max_attempts=settings.max_retries, delay_ms=wait, error_message=failure.message)
         )
+        await self.append(omission(self._answer_id))
         assert host.stop is not None
         with host.stop.signal.cancels():
             await host.sleep(wait / 1000)
-        if host.is_stopped:
-            return False
-        await self.append(omission(self._answer_id))
-        return True
+        return not host.is_stopped
 
     async def _recover_from_overflow(self) -> bool:
         """Compact once and take the failed answer out of the context; False: nothing more can be done."""

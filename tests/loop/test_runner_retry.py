@@ -91,6 +91,8 @@ def test_an_abort_ends_the_wait_at_once(world: World, run: Run) -> None:
         runner.subscribe(once("auto_retry_start", abort_soon))
         outcome = await runner.prompt("go")
         assert (outcome.status, outcome.retries) == ("aborted", 1)
+        *_, failed, edit = world.store.path(world.sid)
+        assert (edit.type, edit.fields["targetId"]) == ("context_edit", failed.id)
         assert (await runner.continue_()).status == "done"
 
     run(work)
