@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pi_session_cli.answers import Answer, Done
 from pi_session_cli.declare import Command, Option
 from pi_sessions.errors import CannotError, TargetError
+from pi_sessions.ids import new_entry_id, new_session_id
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -25,11 +26,12 @@ COMMAND = Command(
     help="Show what pi-session does, on real sessions",
     details=(
         "Imports a sample conversation and two long real ones (their words replaced) into a store of its own, looks at "
-        "them, forks, rewinds, undoes, labels, exports and imports again. It needs no key and no network and never "
-        "touches your own store. What it makes stays, to play with."
+        "them, forks, rewinds, undoes, labels, exports and imports again; then a script plays the model in a run and "
+        "in a conversation that is steered, compacted and exported. It needs no key and no network and never touches "
+        "your own store. What it makes stays, to play with."
     ),
     examples=("pi-session demo", "pi-session demo --dir ./pi-session-demo"),
-    json="One object: folder, store, commands (each: argv, code), sameContext.",
+    json="One object: folder, store, commands (each: argv, code, for resume also typed), sameContext.",
     options=(Option("dir", ("--dir",), "Folder to work in (default: a new temporary one)", "text", "DIR"),),
 )
 
@@ -64,6 +66,23 @@ STORY: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("A named branch at an earlier entry, without moving.", ("branch", "as-it-was", "--at", "renewal-works")),
     ("Every move and every name was one operation that can be taken back.", ("ops",)),
     ("Take the whole tree out as a Pi session file,", ("export", "--all-branches", "-o", "{dir}/fork.jsonl")),
+)
+# The conversation that goes on: when each line is typed, and what.
+TALK = (
+    ("idle", "What did we learn? Write it down in notes.md, please."),
+    ("speaking", "One line is enough."),
+    ("question", "y"),
+    ("idle", "/compact --dry-run --offline --to @-2"),
+    ("idle", "/compact --offline --to @-2"),
+    ("idle", "/undo"),
+    ("idle", "/export -o talk.jsonl"),
+    ("idle", "/quit"),
+)
+RUN: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "One question from the shell, answered with the reading tools. (A script plays the model.)",
+        ("run", "Which files are here?", "--script", "{dir}/scripts/look.json"),
+    ),
 )
 AGAIN: tuple[str, tuple[str, ...]] = (
     "and into another store: the same tree, the same context.",
@@ -106,6 +125,38 @@ class Stage:
         if code:
             raise CannotError(f"The demo's command failed: {command_line(argv)}", hint="please report this")
 
+    def talk(self, sentence: str, session: str) -> None:
+        """Say what comes, and go on with a session: a script answers, and a person's lines are typed by the demo.
+
+        Raises:
+            CannotError: the session cannot be opened, which the demo's always can.
+        """
+        from io import StringIO
+
+        from pi_session_cli.conversing import Wishes
+        from pi_session_cli.interactive.rehearsal import Line, rehearse
+        from pi_session_cli.main import prepare
+        from pi_session_cli.parse import Parsed
+        from pi_session_cli.render.story import command_line, spoken
+
+        argv = ["resume", session, "--script", os.path.join(self._folder, "scripts", "talk.json")]
+        ctx, out = self._ctx, StringIO() if self._ctx.as_json else self._ctx.stdout
+        if not ctx.as_json:
+            out.write("".join(f"{line}\n" for line in (*spoken(sentence, ctx.screen), command_line(argv))))
+            out.flush()
+        streams = (StringIO(), out, out)
+        inner = prepare(
+            Parsed(None, {"durable": True}),
+            self._environ,
+            streams,
+            self._place,
+            ctx.clock,
+            new_entry_id,
+            new_session_id,
+        )
+        rehearse(inner, session, Wishes(script=argv[-1]), tuple(Line(*line) for line in TALK))
+        self.played.append({"argv": argv, "code": 0, "typed": [text for _, text in TALK]})
+
     def context_of(self, db: str) -> list[object]:
         """Return messages, model and thinking level of the current session in one of the demo's stores."""
         from io import StringIO
@@ -140,6 +191,13 @@ def run(ctx: Invocation, *, dir: str | None) -> Answer:
     same = stage.context_of(STORE) == stage.context_of(COPY)
     if not same:
         raise CannotError("The copy has another context than the original", hint="please report this")
+    for sentence, words in RUN:
+        stage.play(sentence, words)
+    stage.talk(
+        "Go on with the imported session. A script plays the model here, and the demo types: it steers the model in "
+        "mid-sentence, approves a file, looks at a compaction before it is made, takes it back, and exports.",
+        SAMPLE,
+    )
     store = os.path.join(folder, STORE)
     return Answer(
         "done",
@@ -171,7 +229,8 @@ def prepare_folder(given: str | None) -> str:
         for name in ("sources", "work"):
             os.makedirs(os.path.join(folder, name), exist_ok=True)
         bundled = os.path.join(os.path.dirname(os.path.dirname(__file__)), "demo")
-        for name in sorted(os.listdir(bundled)):
+        shutil.copytree(os.path.join(bundled, "scripts"), os.path.join(folder, "scripts"), dirs_exist_ok=True)
+        for name in sorted(name for name in os.listdir(bundled) if ".jsonl" in name):
             source = os.path.join(bundled, name)
             target = os.path.join(folder, "sources", name.removesuffix(".gz"))
             with (gzip.open if name.endswith(".gz") else open)(source, "rb") as packed, open(target, "wb") as unpacked:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING
 
 from pi_loop.runner_types import PhaseBusyError
@@ -128,7 +127,7 @@ class Moves:
         command = find("fork")
         assert command is not None
         argv = slash.argv_for(command, words, self._talk.talk.session.id)
-        code, answer = await slash.answer_of(self._talk.ctx, [*self._with_store(argv), "--json"], sys.stdout)
+        code, answer = await slash.answer_of(self._talk.ctx, [*self._with_store(argv), "--json"], self._talk.out)
         if code:
             return
         forked = json.loads(answer)
@@ -143,7 +142,7 @@ class Moves:
         command = find(name)
         assert command is not None
         argv = slash.argv_for(command, words, self._talk.talk.session.id)
-        await slash.run_command(self._talk.ctx, self._with_store(argv), sys.stdout)
+        await slash.run_command(self._talk.ctx, self._with_store(argv), self._talk.out)
         if command.writes and not self._talk.is_working:
             await self._talk.refresh()
 

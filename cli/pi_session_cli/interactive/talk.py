@@ -7,6 +7,8 @@ Nothing typed is lost: what could not go into a run that was just ending begins 
 from __future__ import annotations
 
 import signal as signals
+import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import anyio
@@ -27,7 +29,8 @@ from pi_session_cli.render.live import LivePrinter
 from pi_sessions.errors import PiSessionError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
+    from typing import TextIO
 
     from anyio.abc import TaskGroup
     from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -50,6 +53,7 @@ class Talk:
     Attributes:
         is_working: Whether the model, or a command that takes the runner, is at it.
         follows_up: Whether what is being sent is to wait for the end of the run.
+        inputs: How many inputs were taken and dealt with, or handed to the model.
         last: How the last run ended.
     """
 
@@ -62,6 +66,7 @@ class Talk:
         self.last: RunOutcome | None = None
         self.prefill = ""
         self.tokens = 0
+        self.inputs = 0
         self._queued: list[str] = []
         self._waiting: list[str] = []
         self._leaving = False
@@ -78,6 +83,7 @@ class Talk:
             reserve_space_for_menu=4,
         )
         self.questions = Questions(lambda: self.prompt.default_buffer, self.redraw)
+        self.out = ctx.stdout
         self.printer = LivePrinter(ctx.stdout, ctx.screen, self.redraw)
         self.moves = Moves(self)
         self.talk: Conversation
@@ -102,16 +108,33 @@ class Talk:
             self.prompt.history.append_string(text)
         self.redraw()
 
-    async def converse(self, session: Session, recover: str | None) -> None:
-        """Talk until the person leaves."""
-        with patch_stdout(raw=True) as _:
-            import sys
+    async def converse(
+        self,
+        session: Session,
+        recover: str | None,
+        *,
+        out: TextIO | None = None,
+        beside: Callable[[], Coroutine[None, None, None]] | None = None,
+    ) -> None:
+        """Talk until the person leaves.
 
-            self.printer = LivePrinter(sys.stdout, self.ctx.screen, self.redraw)
+        Args:
+            out: Where lines go instead of above the prompt.
+            beside: Runs beside the conversation until it ends.
+
+        Raises:
+            CannotError: the session's model cannot be used.
+        """
+        with nullcontext() if out is not None else patch_stdout(raw=True):
+            # Under `patch_stdout` this is the stream that writes above the prompt.
+            self.out = out or sys.stdout
+            self.printer = LivePrinter(self.out, self.ctx.screen, self.redraw)
             await self.open(session)
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
                 tasks.start_soon(self._heed_signals)
+                if beside is not None:
+                    tasks.start_soon(beside)
                 await self._settle_cut_off(recover)
                 if not self._leaving:
                     self.printer.note("Enter sends, Alt+Enter breaks the line, Ctrl-C stops, Ctrl-D leaves, /help")
@@ -133,6 +156,8 @@ class Talk:
             await self.submit(text)
         except PiSessionError as error:
             self.printer.error(error.message, error.hint)
+        finally:
+            self.inputs += 1
 
     async def _settle_cut_off(self, recover: str | None) -> None:
         """Deal with a run that was cut off: as `--recover` says, else as the person chooses."""
@@ -163,13 +188,17 @@ class Talk:
             PiSessionError: a command cannot be carried out.
         """
         if self.questions.text:
-            if not self.questions.answer(text):
+            asked = self.questions.text
+            if self.questions.answer(text):
+                self.printer.note(f"{asked}  {text.strip()}")
+            else:
                 self.printer.note("Answer y, a or n first")
                 self.prefill = text
             return
         if not text.strip():
             return
         if text.startswith("/"):
+            self.printer.user(text)
             await self.moves.command(slash.read(text))
         elif not self.is_working:
             self.ask_model(text)
