@@ -197,3 +197,8 @@ def _cost(usage: JsonObject) -> int | float:
 
 def _object(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
+
+
+def unpriced_answers(entries: Iterable[StoredEntry]) -> int:
+    """Return how many usages of tokens carry no price; a cost of nothing means that it is unknown, not free."""
+    return sum(sum(_token_parts(usage)) > 0 and _cost(usage) <= 0 for entry in entries for _, usage in _usages(entry))

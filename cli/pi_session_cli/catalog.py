@@ -33,6 +33,7 @@ MODULES = {
     "log": "log",
     "tree": "tree",
     "context": "context",
+    "diff": "diff",
     "search": "search",
     "import": "import_",
     "export": "export",
