@@ -13,9 +13,9 @@ from pi_sessions.results import Branch, Label
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pi_sessions.reading import Reading
     from pi_sessions.results import Session
     from pi_sessions.secrets import Redactor
-    from pi_sessions.reading import Reading
     from pi_sessions.stored import StoredEntry
 
 TOOLS_FULL, TOOLS_FOLDED, TOOLS_NONE = TOOLS = ("full", "folded", "none")

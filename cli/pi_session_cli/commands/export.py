@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pi_sessions.results import Session
 
 PATH, EITHER, TREE = "path", "either", "tree"
+LAST, TOOLS, THINKING = "--last", "--tools", "--no-thinking"
 
 
 class Form(Record):
@@ -32,6 +33,7 @@ class Form(Record):
         holds: `path` (it cannot hold a tree), `either` (the path unless the tree is wanted), `tree` (the tree unless an
             entry or a branch is named).
         redact: Whether secrets are replaced unless `--no-redact` is given.
+        takes: Which of `--last`, `--tools` and `--no-thinking` mean something for it.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Form(Record):
     function: str = "export_lines"
     holds: str = PATH
     redact: bool = False
+    takes: tuple[str, ...] = ()
 
     @property
     def write(self) -> Callable[[Export], Iterator[str]]:
@@ -49,12 +52,40 @@ class Form(Record):
         writer: Callable[[Export], Iterator[str]] = getattr(sys.modules[self.module], self.function)
         return writer
 
+    def losses(self, export: Export) -> dict[str, int]:
+        """Return what the file will not hold or says differently, where the form tells: `{what: how many}`."""
+        __import__(self.module)
+        told: dict[str, int] = getattr(sys.modules[self.module], "export_losses", lambda export: {})(export)
+        return told
+
 
 FORMS = (
     Form("pi", ".jsonl", "pi_sessions.formats.pi_export", "Pi session file", holds=EITHER),
     Form("json", ".json", "pi_sessions.formats.json_export", "one JSON object with everything", holds=EITHER),
-    Form("openai", ".openai.json", "pi_loop.message_lists", "Chat Completions messages", "openai_lines"),
-    Form("anthropic", ".anthropic.json", "pi_loop.message_lists", "Anthropic messages", "anthropic_lines"),
+    Form(
+        "markdown",
+        ".md",
+        "pi_sessions.formats.markdown",
+        "Markdown to read and to import again",
+        takes=(LAST, TOOLS, THINKING),
+    ),
+    Form(
+        "html",
+        ".html",
+        "pi_sessions.formats.html",
+        "one safe page with the tree",
+        holds=TREE,
+        redact=True,
+        takes=(TOOLS, THINKING),
+    ),
+    Form("openai", ".openai.json", "pi_loop.message_lists", "Chat Completions messages", "openai_lines", takes=(LAST,)),
+    Form(
+        "anthropic", ".anthropic.json", "pi_loop.message_lists", "Anthropic messages", "anthropic_lines", takes=(LAST,)
+    ),
+    Form(
+        "claude-code", ".claude.jsonl", "pi_sessions.formats.claude_code_writer", "Claude Code resumes it", holds=EITHER
+    ),
+    Form("codex", ".codex.jsonl", "pi_sessions.formats.codex_writer", "Codex resumes it"),
 )
 
 COMMAND = Command(
@@ -69,10 +100,15 @@ COMMAND = Command(
     ),
     examples=(
         "pi-session export > talk.jsonl",
+        "pi-session export 7f3a -o talk.html",
+        "pi-session export --last 10 --tools none -o talk.md",
         "pi-session export 7f3a --format openai -o messages.json",
         "pi-session export 7f3a -o talk.jsonl --all-branches --redact",
     ),
-    json="Without -o the file itself. With -o one object: sessionId, file, format, lines, bytes, redacted, secrets.",
+    json=(
+        "Without -o the file itself. With -o one object: sessionId, file, format, lines, bytes, losses, redacted, "
+        "secrets."
+    ),
     arguments=(SESSION_ARGUMENT,),
     options=(
         Option("output", ("--output", "-o"), "File to write", "text", "FILE"),
@@ -135,6 +171,10 @@ def run(
         raise UsageError(
             f"The form {form.name} holds one path, not a tree", hint="take --format pi, json or html, or --branch NAME"
         )
+    for flag, given in ((LAST, last), (TOOLS, tools), (THINKING, no_thinking)):
+        if given and flag not in form.takes:
+            able = [each.name for each in FORMS if flag in each.takes]
+            raise UsageError(f"{flag} means nothing for the form {form.name}", hint=f"it does for {', '.join(able)}")
     with ctx.read_store() as store:
         here, leaf = end_of(ctx, store, session, branch, at)
         whole = all_branches or (form.holds == TREE and branch is None and at is None)
@@ -144,6 +184,11 @@ def run(
     )
     export, told, said = make_safe(ctx, export, redact or (form.redact and not no_redact))
     lines = form.write(export)
+    lost = form.losses(export)
+    if lost:
+        parts = ", ".join(f"{number:,} {what}" for what, number in lost.items())
+        said = (*said, f"Not in a {form.name} file, or only as text: {parts}")
+    told = {**told, "losses": lost}
     if output is None:
         return Answer("raw", lines, said)
     import os
