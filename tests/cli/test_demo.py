@@ -24,7 +24,7 @@ def test_the_demo_goes_on_with_a_conversation(shell: Terminal, tmp_path: Path) -
     ]
     assert said[-2:] == ["What did we learn? Write it down in notes.md, please.", "One line is enough."]
     assert lines[-1]["type"] != "compaction"
-    ops = json.loads(shell.ok("ops", "0195c0de", "--json", "--db", told["store"]).out)["operations"]
+    ops = json.loads(shell.ok("ops", "-s", "0195c0de", "--json", "--db", told["store"]).out)["operations"]
     commands = [operation["command"] for operation in ops]
     assert commands[:3] == ["undo", "compact", "resume"]
     assert not (tmp_path / "sessions.db").exists()
