@@ -110,6 +110,7 @@ FORMATS = (
     Format("opencode", "opencode", "opencode", (".db", ".json"), folders=True),
     Format("gemini-cli", "Gemini CLI", "gemini", (".jsonl", ".json")),
     Format("goose", "goose", "goose", (".db", ".jsonl")),
+    Format("llm", "llm", "llm_logs", (".db",)),
     # Last: it says why a file is nobody's.
     Format("pi", "Pi", "pi_format"),
 )
