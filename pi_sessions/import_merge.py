@@ -182,10 +182,9 @@ class Merge:
         if any(old.get(name) != new.get(name) for name in ("provider", "model", "toolCallId", "responseId")):
             return None
         before, after = old.get("content"), new.get("content")
-        if before != after:
-            is_longer = isinstance(before, list) and isinstance(after, list) and after[: len(before)] == before
-            if old.get("role") != "assistant" or not is_longer or not self._untouched:
-                return None
+        may_grow = old.get("role") == "assistant" and self._untouched and continues(before, after)
+        if before != after and not may_grow:
+            return None
         self.writer.rewrite(key, entry)
         self.grown += 1
         return key
@@ -232,6 +231,18 @@ class Merge:
             "update sessions set origin_key = coalesce(origin_key, ?) where sid = ? and origin is not null",
             (deepest, self.sid),
         )
+
+
+def continues(before: object, after: object) -> bool:
+    """Whether an answer's blocks are a beginning of others; a block's text counts, not what was added to it."""
+    if not isinstance(before, list) or not isinstance(after, list) or len(after) < len(before):
+        return False
+    for old, new in zip(before, after, strict=False):
+        if old != new and any(
+            old.get(name) != new.get(name) for name in ("type", "text", "thinking", "id", "arguments")
+        ):
+            return False
+    return True
 
 
 def opening_of(parsed: ParsedSession) -> str | None:

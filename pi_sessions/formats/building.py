@@ -190,6 +190,7 @@ class SessionBuilder:
             others: As in `ParsedSession`.
         """
         self.resolve_links()
+        self._fill_times()
         entries = self.entries
         if leaf not in self._places:
             leaf = entries[-1].id if entries else None
@@ -224,6 +225,13 @@ class SessionBuilder:
             child_of=child_of,
             copied=copied,
         )
+
+    def _fill_times(self) -> None:
+        """Give entries without a time that of the nearest one that has one, since it is when they were written."""
+        known = next((entry.time_ms for entry in self.entries if entry.time_ms is not None), None)
+        for entry in self.entries:
+            known = known if entry.time_ms is None else entry.time_ms
+            entry.time_ms = known
 
     def finish_lines(self, lines: JsonLines, **told: Any) -> ParsedSession:
         """As `finish`, for a file of JSON Lines that gave this one session."""

@@ -85,12 +85,11 @@ class _Answer:
 class _Heard:
     """An event that says what an item should say, too."""
 
-    __slots__ = ("line", "payload", "role", "text", "time_ms")
+    __slots__ = ("line", "role", "text", "time_ms")
 
-    def __init__(self, role: str, text: str, payload: JsonObject, line: int, time_ms: int | None) -> None:
+    def __init__(self, role: str, text: str, line: int, time_ms: int | None) -> None:
         self.role = role
         self.text = text
-        self.payload = payload
         self.line = line
         self.time_ms = time_ms
 
@@ -239,13 +238,17 @@ class _Rollout:
         if kind == "message":
             self._message(item)
         elif kind == "reasoning":
-            self._part(items.thinking_block(item), item)
+            block = items.thinking_block(item)
+            self._part(block)
+            self._heard = [
+                heard for heard in self._heard if heard.role != "reasoning" or heard.text not in block["thinking"]
+            ]
         elif kind in items.CALLS:
             call = items.tool_call(item)
             self._calls[call["id"]] = call["name"]
-            self._part(call, item)
+            self._part(call)
         elif kind in items.SERVED:
-            self._part({**item, "type": kind}, item)
+            self._part({**item, "type": kind})
         elif kind in items.OUTPUTS:
             self._close()
             message = items.result_message(item, self._calls.get(str(item.get("call_id") or item.get("id") or ""), ""))
@@ -264,16 +267,17 @@ class _Rollout:
         role, blocks = item.get("role"), items.blocks_of(item.get("content"))
         text = items.text_of(blocks)
         if role == "assistant":
-            self._was_said("assistant", text)
             rest = {name: item[name] for name in ("phase", "id") if item.get(name) is not None}
             for block in blocks:
-                self._part({**block, **({"codex": rest} if rest and block["type"] == "text" else {})}, item)
+                self._part({**block, **({"codex": rest} if rest and block["type"] == "text" else {})})
             if not blocks:
-                self._part(None, item)
+                self._part(None)
+            self._was_said("assistant", text)
             return
-        self._close()
         kind = items.injected_kind(text) if role == "user" else str(role or "unknown")
         marks = self._marks
+        if kind is not None or isinstance(marks.get("customType"), str):
+            self._close()
         if isinstance(marks.get("customType"), str):
             fields = {"customType": marks["customType"], "content": _plain(blocks, marks)}
             fields["display"] = bool(marks.get("display"))
@@ -284,18 +288,21 @@ class _Rollout:
         if kind is not None:
             self.cursor = self.builder.text_for_model(kind, blocks, **self._where("told", item)).id
             return
-        self._was_said("user", text)
+        heard = self._was_said("user", text)
         self._flush()
+        self._close()
         message: JsonObject = {"role": "user", "content": _plain(blocks, marks)}
         overrides(marks, message)
-        self._ask(message, self._where("user", item))
+        time_ms, self._time_ms = self._time_ms, heard.time_ms if heard is not None else self._time_ms
+        self._ask(message, self._where("user", text.strip()))
+        self._time_ms = time_ms
 
     def _ask(self, message: JsonObject, where: dict[str, Any]) -> None:
         entry = self.builder.message(message, **where)
         self._questions.append(entry)
         self.cursor = entry.id
 
-    def _part(self, block: JsonObject | None, item: JsonObject) -> None:
+    def _part(self, block: JsonObject | None) -> None:
         """Add a block to the answer that is open, or begin one."""
         answer = self._answer
         if answer is not None and self._mark is not None and self._mark != answer.entry.id:
@@ -312,7 +319,10 @@ class _Rollout:
             }
             overrides(self._marks, message)
             told = self._marks.get("message")
-            entry = self.builder.message(message, **self._where("answer", item))
+            # An event may have said it first; it must not matter whether the item was there yet.
+            time_ms, self._time_ms = self._time_ms, self._began()
+            entry = self.builder.message(message, **self._where("answer"))
+            self._time_ms = time_ms
             answer = self._answer = _Answer(entry, message)
             answer.told = told if isinstance(told, dict) else {}
             self.cursor = entry.id
@@ -321,6 +331,10 @@ class _Rollout:
             answer.message["content"].append(block)
             if block["type"] == "toolCall" and "stopReason" not in answer.told:
                 answer.message["stopReason"] = "toolUse"
+
+    def _began(self) -> int | None:
+        """Return when the answer began that is about to be put together."""
+        return next((heard.time_ms for heard in self._heard if heard.role != "user"), self._time_ms)
 
     def _close(self) -> None:
         """End the open answer; its usage may still come."""
@@ -334,7 +348,7 @@ class _Rollout:
     def _event(self, kind: str, payload: JsonObject) -> None:
         if kind in ("user_message", "agent_message", "agent_reasoning"):
             text = payload.get("text") if kind == "agent_reasoning" else payload.get("message")
-            self._hear(kind, text if isinstance(text, str) else "", payload)
+            self._hear(kind, text if isinstance(text, str) else "")
         elif kind == "token_count":
             self._tokens(payload)
         elif kind == "thread_rolled_back":
@@ -353,16 +367,17 @@ class _Rollout:
         else:
             self._unknown(kind, payload)
 
-    def _was_said(self, role: str, text: str) -> None:
-        """Note what an item says; an event that said it before is done with."""
+    def _was_said(self, role: str, text: str) -> _Heard | None:
+        """Note what an item says; an event that said it before is done with, and returned."""
         text = text.strip()
         for heard in self._heard:
             if heard.role == role and heard.text == text:
                 self._heard.remove(heard)
-                return
+                return heard
         self._said[role, text] += 1
+        return None
 
-    def _hear(self, kind: str, text: str, payload: JsonObject) -> None:
+    def _hear(self, kind: str, text: str) -> None:
         """Take in an event that says what an item says."""
         self.lines.use(self._line, "skipped")
         text = text.strip()
@@ -370,7 +385,7 @@ class _Rollout:
             answer = self._answer.message["content"] if self._answer is not None else []
             if any(text in block["thinking"] for block in answer if block["type"] == "thinking"):
                 return
-            self._heard.append(_Heard("reasoning", text, payload, self._line, self._time_ms))
+            self._heard.append(_Heard("reasoning", text, self._line, self._time_ms))
             return
         role = "user" if kind == "user_message" else "assistant"
         if self._said[role, text] > 0:
@@ -378,7 +393,7 @@ class _Rollout:
             return
         if role == "user":
             self._flush()
-        self._heard.append(_Heard(role, text, payload, self._line, self._time_ms))
+        self._heard.append(_Heard(role, text, self._line, self._time_ms))
 
     def _flush(self) -> None:
         """Take in the events that no item repeated."""
@@ -389,11 +404,12 @@ class _Rollout:
             self._line, self._time_ms, self._mark = each.line, each.time_ms, None
             if each.role == "user":
                 self._close()
-                self._ask({"role": "user", "content": each.text}, self._where("heard", each.payload))
+                content = [{"type": "text", "text": each.text}]
+                self._ask({"role": "user", "content": content}, self._where("user", each.text))
             elif each.role == "assistant":
-                self._part({"type": "text", "text": each.text}, each.payload)
+                self._part({"type": "text", "text": each.text})
             elif each.text not in thoughts:
-                self._part({"type": "thinking", "thinking": each.text}, each.payload)
+                self._part({"type": "thinking", "thinking": each.text})
         self._line, self._time_ms, self._mark = line, time_ms, mark
         if heard:
             self._close()
@@ -433,8 +449,8 @@ class _Rollout:
 
     def _roll_back(self, payload: JsonObject) -> None:
         """Go back before the last questions; they stay as a branch."""
-        self._close()
         self._flush()
+        self._close()
         turns = payload.get("num_turns")
         count = turns if isinstance(turns, int) and not isinstance(turns, bool) and turns > 0 else 0
         if count and self._questions:
@@ -447,8 +463,8 @@ class _Rollout:
     # --- compaction -----------------------------------------------------------------------------------------------
 
     def _compacted(self, payload: JsonObject) -> None:
-        self._close()
         self._flush()
+        self._close()
         self._answer = None
         given = payload.get("message")
         text = given if isinstance(given, str) else ""
@@ -506,8 +522,8 @@ class _Rollout:
 
     def finish(self) -> ParsedSession:
         """Return the session."""
-        self._close()
         self._flush()
+        self._close()
         meta = self.meta or {}
         named = _ITEM_ID.search(os.path.basename(self.path))
         session_id = self._session_mark or self._session or (named[1] if named else f"codex-{self.lines.digest[:32]}")

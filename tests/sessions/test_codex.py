@@ -1,0 +1,221 @@
+"""What a Codex rollout becomes: tree, context, usage, titles, forks."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pi_sessions.errors import SourceError
+from pi_sessions.file_operations import file_operations
+from pi_sessions.formats.registry import identify
+from pi_sessions.store import SessionStore
+from tests.sessions.foreign_files import (
+    FORMATS,
+    SAMPLES,
+    context_of,
+    path_of,
+    read_all,
+    records_of,
+    take_in,
+    told,
+    write_lines,
+)
+from tests.sessions.pi_files import CASES, codes, lost
+
+HOME = FORMATS / "codex"
+EVERY, FORK, CHILD = sorted((HOME / "sessions").rglob("*.jsonl"))
+(OLD,) = (HOME / "archived_sessions").iterdir()
+
+
+def test_s02_a_torn_record_that_comes_again_counts_once() -> None:
+    (session,) = read_all(CASES / "s02-torn-records" / "rollout-torn-then-repeated.jsonl")
+    assert told(path_of(session)) == [
+        "user: Count the files in src.",
+        "assistant: There are 12 files in src. <thinking>",
+        "user: And in tests?",
+        "assistant: There are 7 files in tests.",
+    ]
+    assert (codes(session), lost(session)) == ([(4, "torn_repeated")], [])
+
+
+def test_s18_a_picture_in_a_compaction_is_stored_once(tmp_path: Path) -> None:
+    path = CASES / "s18-repeated-image" / "rollout-compacted-image.jsonl"
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        (sid,) = take_in(store, path)
+        assert store.connection.execute("select count(*) from blobs").fetchone()[0] == 1
+        (parsed,) = read_all(path)
+        assert [entry.to_dict() for entry in store.entries(sid)] == [entry.to_dict() for entry in parsed.entries]
+        assert "A picture" not in context_of(parsed)[0]
+        assert context_of(parsed)[0] == "compactionSummary: The user showed a picture of noise."
+
+
+def test_the_reduced_sample() -> None:
+    (session,) = read_all(SAMPLES / "codex-reduced.jsonl")
+    assert told(path_of(session)) == [
+        "user: Is the plan clear enough?",
+        "assistant: <thinking> [apply_patch]",
+        "toolResult: Done!",
+        "assistant: Yes, it is clear.",
+    ]
+    assert [item.line for item in session.unknown] == [13]
+    assert [entry.type for entry in session.entries].count("model_change") == 1
+
+
+def test_every_kind_of_line_is_kept_or_said_twice() -> None:
+    (session,) = read_all(EVERY)
+    assert (codes(session), lost(session)) == ([], [])
+    assert [item.line for item in session.unknown] == [41, 42, 43]
+    stored = json.dumps([session.header, *(entry.to_dict() for entry in session.entries)])
+    for fact in ("read only", "Be brief.", "You are Codex.", "task_started", "patch_apply_end", "turn_aborted",
+                 "world_state", "ghost_snapshot", "bread price", "Z0FBQUFC", "window_number"):  # fmt: skip
+        assert fact in stored, fact
+    assert (session.name, session.cwd) == ("Price list", "/proj/bakery")
+    assert session.tally.adds_up()
+
+
+def test_nothing_is_said_twice() -> None:
+    (session,) = read_all(EVERY)
+    said = [line for line in told(list(session.entries)) if not line.startswith("toolResult")]
+    assert said == [
+        "user: Add a price list.",
+        "assistant: <thinking> I write the list. [apply_patch] [shell] <web_search_call>",
+        "assistant: Done.",
+        "user: Wrong currency.",
+        "assistant: Which one?",
+        "user: Prices in zloty, please.",
+        "assistant: [local_shell]",
+        "assistant: bread 12",
+        "user: Thanks.",
+        "assistant: You are welcome.",
+    ]
+
+
+def test_events_count_where_no_item_says_the_same() -> None:
+    (session,) = read_all(HOME / "events-only.jsonl")
+    assert told(path_of(session)) == [
+        "user: Said once",
+        "assistant: <thinking> Answered once",
+        "user: Said twice",
+        "assistant: Answered twice",
+    ]
+
+
+def test_usage_belongs_to_the_answer_before_it_and_refreshes_do_not_count() -> None:
+    (session,) = read_all(EVERY)
+    usages = [entry.message["usage"] for entry in session.entries if entry.role == "assistant" and entry.message]
+    total = [
+        record["payload"]["info"]["total_token_usage"]
+        for record in records_of(EVERY)
+        if record["payload"].get("type") == "token_count"
+    ][-1]
+    assert sum(usage["input"] + usage["cacheRead"] for usage in usages) == total["input_tokens"]
+    assert sum(usage["output"] for usage in usages) == total["output_tokens"]
+    assert usages[0] == {
+        "input": 400, "output": 80, "cacheRead": 600, "cacheWrite": 0, "totalTokens": 1080, "reasoning": 20,
+        "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0},
+    }  # fmt: skip
+
+
+def test_a_rollback_begins_a_branch_and_deletes_nothing() -> None:
+    (session,) = read_all(EVERY)
+    path = told(path_of(session))
+    assert "user: Wrong currency." not in path
+    assert "user: Prices in zloty, please." in path
+    assert "user: Wrong currency." in told(list(session.entries))
+
+
+def test_a_compaction_flattens_as_in_codex() -> None:
+    (session,) = read_all(EVERY)
+    assert context_of(session) == [
+        "compactionSummary: A price list in zloty was written.",
+        "custom: Add a price list.",
+        "custom: Prices in zloty, please.",
+        "user: Thanks.",
+        "assistant: You are welcome.",
+    ]
+
+
+def test_encrypted_reasoning_is_kept_for_its_maker_and_marked() -> None:
+    (session,) = read_all(EVERY)
+    answer = next(entry.message for entry in session.entries if entry.role == "assistant")
+    assert answer is not None
+    thinking = answer["content"][0]
+    assert (thinking["thinking"], thinking["encrypted"]) == ("**Planning** prices", True)
+    assert json.loads(thinking["thinkingSignature"])["encrypted_content"] == "Z0FBQUFB"
+    assert (answer["provider"], answer["model"], answer["api"]) == ("openai", "gpt-5", "openai-responses")
+
+
+def test_settings_follow_the_turns() -> None:
+    (session,) = read_all(EVERY)
+    changes = [entry.fields for entry in session.entries if entry.type in ("model_change", "thinking_level_change")]
+    assert changes == [
+        {"thinkingLevel": "medium"}, {"provider": "openai", "modelId": "gpt-5"},
+        {"thinkingLevel": "high"}, {"provider": "openai", "modelId": "gpt-5-codex"},
+    ]  # fmt: skip
+
+
+def test_failed_commands_are_errors_and_patched_files_are_known() -> None:
+    (session,) = read_all(EVERY)
+    results = [entry.message for entry in session.entries if entry.role == "toolResult" and entry.message]
+    assert [(message["toolName"], message["isError"]) for message in results] == [
+        ("apply_patch", False), ("shell", True), ("local_shell", False),
+    ]  # fmt: skip
+    assert file_operations(entry.message for entry in session.entries if entry.message).written == ("prices.txt",)
+
+
+def test_the_old_layout() -> None:
+    (session,) = read_all(OLD)
+    assert told(path_of(session))[:2] == ["user: Old question", "assistant: <thinking> [shell]"]
+    assert session.id == "5b1e0c2a-0000-4000-8000-0000000000aa"
+    assert dict(session.kept) == {"state": 2}
+    assert session.unknown == ()
+
+
+@pytest.mark.parametrize("fork_first", [False, True])
+def test_a_fork_that_repeats_its_origin_shares_it(fork_first: bool, tmp_path: Path) -> None:
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        take_in(store, *((FORK, EVERY) if fork_first else (EVERY, FORK)))
+        (origin,), (fork,) = read_all(EVERY), read_all(FORK)
+        stored = store.connection.execute("select count(*) from entries").fetchone()[0]
+        assert stored == len(origin.entries) + 2
+        spent = [
+            entry["usage"]["output"]
+            for (payload,) in store.connection.execute("select payload from entries where kind = 'message'")
+            if (entry := json.loads(payload)).get("role") == "assistant"
+        ]
+        assert sum(spent) == 90
+        assert told(store.path(fork.id))[-2:] == ["user: Also a menu.", "assistant: Menu written."]
+        assert store.verify() == []
+        assert [store.import_session(each).unchanged for each in (origin, fork)] == [True, True]
+
+
+def test_a_subagents_thread_is_hidden_and_linked(tmp_path: Path) -> None:
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        take_in(store, EVERY, CHILD)
+        (parsed,) = read_all(CHILD)
+        assert store.session(parsed.id).parent_session == read_all(EVERY)[0].id
+        assert parsed.id not in {session.id for session in store.sessions()}
+
+
+def test_usage_that_comes_late_and_answers_that_grow_are_taken_in_place(tmp_path: Path) -> None:
+    records = records_of(EVERY)
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        for count in range(7, len(records) + 1):
+            (parsed,) = read_all(write_lines(tmp_path / "rollout-growing.jsonl", *records[:count]))
+            result = store.import_session(parsed)
+            assert result.new_branch is None
+        (whole,) = read_all(EVERY)
+        stored = [entry.to_dict() for entry in store.path(result.session.id)]
+        assert stored == [entry.to_dict() for entry in path_of(whole)]
+
+
+def test_compressed_rollouts_are_refused_with_a_way_out(tmp_path: Path) -> None:
+    packed = tmp_path / "rollout-a.jsonl.zst"
+    packed.write_bytes(b"\x28\xb5\x2f\xfd rest")
+    found = identify(str(packed))
+    assert found.format is not None
+    with pytest.raises(SourceError, match="compressed") as refused:
+        list(found.format.read(str(packed)))
+    assert "zstd -d" in str(refused.value.hint)
+    (tmp_path / "rollout-a.jsonl").write_bytes(EVERY.read_bytes())
+    assert identify(str(packed)).format is None
