@@ -91,7 +91,7 @@ def session_totals(entries: Iterable[StoredEntry]) -> Totals:
             if role == "assistant" and entry.message:
                 blocks = blocks_of(entry.message.get("content"))
                 calls += sum(block.get("type") == "toolCall" for block in blocks)
-        for _, usage in _usages(entry):
+        for _, usage in entry_usages(entry):
             for place, value in enumerate((*_token_parts(usage), _cost(usage))):
                 sums[place] += value
     counts = (roles.get("user", 0), roles.get("assistant", 0), calls, roles.get("toolResult", 0), messages)
@@ -106,7 +106,7 @@ def cost_breakdown(entries: Iterable[StoredEntry]) -> list[CostRow]:
     """
     sums: dict[str, tuple[float, float]] = {}
     for entry in entries:
-        for key, usage in _usages(entry):
+        for key, usage in entry_usages(entry):
             cost, tokens = sums.get(key, (0, 0))
             sums[key] = (cost + _cost(usage), tokens + sum(_token_parts(usage)))
     rows = [CostRow(key, cost, tokens) for key, (cost, tokens) in sums.items() if cost > 0 or tokens > 0]
@@ -165,7 +165,8 @@ def _unmeasured_compaction(
     return False
 
 
-def _usages(entry: StoredEntry) -> Iterator[tuple[str, JsonObject]]:
+def entry_usages(entry: StoredEntry) -> Iterator[tuple[str, JsonObject]]:
+    """Yield what an entry used, with the key of `cost_breakdown` it counts under; nothing for most entries."""
     fields = entry.fields
     if entry.type == "usage":
         key, usage = _model_key(fields, "model"), fields.get("usage")
@@ -201,4 +202,6 @@ def _object(value: object) -> JsonObject:
 
 def unpriced_answers(entries: Iterable[StoredEntry]) -> int:
     """Return how many usages of tokens carry no price; a cost of nothing means that it is unknown, not free."""
-    return sum(sum(_token_parts(usage)) > 0 and _cost(usage) <= 0 for entry in entries for _, usage in _usages(entry))
+    return sum(
+        sum(_token_parts(usage)) > 0 and _cost(usage) <= 0 for entry in entries for _, usage in entry_usages(entry)
+    )

@@ -34,6 +34,7 @@ MODULES = {
     "tree": "tree",
     "context": "context",
     "diff": "diff",
+    "stats": "stats",
     "search": "search",
     "import": "import_",
     "export": "export",
