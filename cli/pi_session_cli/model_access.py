@@ -104,15 +104,21 @@ class ModelAccess:
     def stream(self) -> StreamFn:
         """Return the stream function that asks providers; the runner retries, not the client."""
         from pi_loop.providers.client import ClientSettings, ModelClient
+        from pi_loop.providers.endpoints import endpoint, is_local
         from pi_loop.providers.retry import NO_RETRY
 
-        client = ModelClient(ClientSettings(retry=NO_RETRY, use_environment_proxies=True))
+        # A proxy of the environment is for the world outside, not for servers of one's own.
+        clients = {
+            outside: ModelClient(ClientSettings(retry=NO_RETRY, use_environment_proxies=outside))
+            for outside in (False, True)
+        }
 
         async def ask(model: Model, request: Request, options: StreamOptions) -> AsyncIterator[AssistantMessageEvent]:
             import anyio.to_thread
 
             found = await anyio.to_thread.run_sync(self.credentials, model.provider)
             headers = {**found.headers, **(options.headers or {})}
+            client = clients[not is_local(endpoint(model))]
             async for event in client(model, request, replace(options, api_key=found.api_key, headers=headers)):
                 yield event
 

@@ -378,3 +378,34 @@ def test_code_is_left_as_it_is_until_its_fence_ends() -> None:
     shown = [lines.line(text) for text in ("```py", "- `x`", "```", "- y")]
     assert shown[1] == "\x1b[36m- `x`\x1b[0m"
     assert shown[3] == "• y"
+
+
+def test_a_fork_keeps_the_model_that_was_switched_to(person: Person) -> None:
+    with person.resume(*person.script("Forked."), "--branch", "main") as terminal:
+        terminal.sees(READY)
+        terminal.types("/model anthropic/claude-sonnet-5")
+        terminal.sees("Model: anthropic/claude-sonnet-5")
+        terminal.types("/fork")
+        terminal.sees("Forked from")
+        terminal.types("here?")
+        terminal.sees("Forked.")
+        person.until_idle("Forked.")
+        assert terminal.leaves() == 0
+    assert person.messages()[-1]["model"] == "claude-sonnet-5"
+
+
+def test_a_session_that_is_being_run_elsewhere_is_told(person: Person) -> None:
+    wait = {"name": "bash", "arguments": {"command": "touch ready; while [ ! -e go ]; do sleep 0.02; done"}}
+    other = person.start(
+        "run", "work", "--last", *person.script({"calls": [wait]}, "Theirs."), "--tools", "all", "--approve", "all"
+    )
+    person.until((person.work / "ready").exists)
+    with person.resume(*person.script("Mine.")) as terminal:
+        terminal.sees("what you send goes on on a branch of its own")
+        terminal.sees(READY)
+        terminal.types("meanwhile")
+        terminal.sees("Mine.")
+        terminal.sees("--branch main-2 comes back to it")
+        assert terminal.leaves() == 0
+    (person.work / "go").touch()
+    assert other.communicate(timeout=10)[1].count("Stored in") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pi_loop.runner_types import PhaseBusyError
@@ -134,6 +135,7 @@ class Moves:
         session_id = forked.get("id") or forked.get("sessionId")
         self._talk.printer.note(f"Forked from {self._talk.talk.session.id}; it stays as it is")
         self._talk.prefill = forked.get("editorText") or ""
+        self._talk.wishes = self._talk.as_now()
         await self._talk.open(self._talk.store.session(session_id))
 
     # --- by the command line ------------------------------------------------------------------------------------
@@ -143,8 +145,26 @@ class Moves:
         assert command is not None
         argv = slash.argv_for(command, words, self._talk.talk.session.id)
         await slash.run_command(self._talk.ctx, self._with_store(argv), self._talk.out)
+        if name in ("undo", "redo"):
+            await self._follow_settings()
         if command.writes and not self._talk.is_working:
             await self._talk.refresh()
+
+    async def _follow_settings(self) -> None:
+        """Ask the model the session names now, where that was changed and can be used."""
+        talk = self._talk.talk
+        store, runner = self._talk.store, talk.runner
+        context = store.context(talk.session.id, store.leaf(talk.session.id, runner.branch))
+        if talk.scripted or context.model is None:
+            return
+        named = f"{context.model.provider}/{context.model.model_id}"
+        model = talk.access.known(named)
+        if named == f"{runner.model.provider}/{runner.model.id}" or model is None:
+            return
+        if talk.access.why_unusable(model) is None:
+            self._talk.wishes = replace(self._talk.as_now(), model=named, thinking=context.thinking_level)
+            self._talk.renew(talk.session)
+            self._talk.printer.note(f"Model: {named}, as the session has it now")
 
     def _with_store(self, argv: list[str]) -> list[str]:
         return [argv[0], "--db", self._talk.ctx.store_path, *argv[1:]]

@@ -35,6 +35,12 @@ async def opening_of(store: SessionStore, talk: Conversation) -> Opening:
     model = runner.model
     target = target_of(model)
     repairs = build_request(context.messages, target).repairs
+    notes = list(talk.notes)
+    alive = [run for run in store.unfinished_runs(session.id) if run.alive and run.branch == branch]
+    notes += [f"{run.sentence()}; what you send goes on on a branch of its own" for run in alive]
+    handle = await runner.deferred_answer()
+    if handle is not None:
+        notes.append("The last answer is to come later and cannot be fetched here; a new prompt goes on without it")
     return Opening(
         session=session,
         branch=branch,
@@ -45,7 +51,7 @@ async def opening_of(store: SessionStore, talk: Conversation) -> Opening:
         tokens=tokens,
         window=window,
         repairs=tuple(repairs),
-        notes=talk.notes,
+        notes=tuple(notes),
     )
 
 

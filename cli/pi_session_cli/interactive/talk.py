@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal as signals
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -96,9 +97,7 @@ class Talk:
         Raises:
             CannotError: its model cannot be used.
         """
-        ask = self.questions.ask
-        self.talk = begin(self.ctx, self.store, session, self.wishes, command="resume", default_tools="all", ask=ask)
-        self.talk.runner.subscribe(self._hear)
+        self.renew(session)
         self.store.set_current(self.ctx.place, session.id)
         opening = await opening_of(self.store, self.talk)
         self.tokens = opening.tokens
@@ -107,6 +106,22 @@ class Talk:
         for text in history_of(self.store, self.talk):
             self.prompt.history.append_string(text)
         self.redraw()
+
+    def renew(self, session: Session) -> None:
+        """Make the runner of a session anew, as the wishes are now.
+
+        Raises:
+            CannotError: the model cannot be used.
+        """
+        ask = self.questions.ask
+        self.talk = begin(self.ctx, self.store, session, self.wishes, command="resume", default_tools="all", ask=ask)
+        self.talk.runner.subscribe(self._hear)
+
+    def as_now(self) -> Wishes:
+        """Return wishes for another session that keep the model and the level of now."""
+        model = self.talk.runner.model
+        level = self.talk.runner.thinking_level
+        return replace(self.wishes, branch=None, model=f"{model.provider}/{model.id}", thinking=level)
 
     async def converse(
         self,

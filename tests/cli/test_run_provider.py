@@ -1,0 +1,116 @@
+"""`run` against a server: the whole way from models.json and the key to the stored answer."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from pi_loop.target import PROTOCOLS
+from tests.cli.launcher import Terminal
+from tests.loop.provider_support import sse, text_stream
+
+KEY = "sk-secret-value"
+
+
+class Server(HTTPServer):
+    """A provider that answers with what it was given, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers: list[tuple[int, bytes]] = []
+        self.asked: list[tuple[str, dict[str, str], dict]] = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    server: Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.asked.append((self.path, dict(self.headers), json.loads(body)))
+        status, answer = self.server.answers.pop(0)
+        self.send_response(status)
+        self.send_header("content-type", "text/event-stream" if status == 200 else "application/json")
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Stay quiet."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def home(shell: Terminal, server: Server) -> Terminal:
+    """Return a shell whose Pi has three providers at the server, one per protocol."""
+    (shell.folder / "work").mkdir()
+    shell.cwd = str(shell.folder / "work")
+    folder = shell.folder / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    base = f"http://127.0.0.1:{server.server_port}"
+    providers = {
+        f"mock-{api.partition('-')[2]}": {"baseUrl": base, "api": api, "apiKey": "$MOCK_KEY", "models": [{"id": "m"}]}
+        for api in PROTOCOLS
+    }
+    (folder / "models.json").write_text(json.dumps({"providers": providers}))
+    shell.env["MOCK_KEY"] = KEY
+    # A proxy that is not there must not come between.
+    shell.env["HTTP_PROXY"] = "http://127.0.0.1:9"
+    (shell.folder / ".config" / "pi-session").mkdir(parents=True)
+    (shell.folder / ".config" / "pi-session" / "config.toml").write_text("[retry]\nbaseDelayMs = 1\n")
+    return shell
+
+
+@pytest.mark.parametrize("api", PROTOCOLS)
+def test_an_answer_of_each_protocol_is_asked_for_and_stored(home: Terminal, server: Server, api: str) -> None:
+    server.answers = [(200, text_stream(api, "Bonjour."))]
+    ran = home.ok("run", "Hello", "--model", f"mock-{api.partition('-')[2]}/m")
+    assert ran.out == "Bonjour.\n"
+    path, headers, body = server.asked[0]
+    assert path.startswith("/")
+    assert KEY in "".join(headers.values())
+    assert "Hello" in json.dumps(body)
+    assert "read" in json.dumps(body["tools"])
+    assert KEY not in ran.out + ran.err + (home.folder / "sessions.db").read_bytes().decode("latin-1")
+
+
+def test_a_rate_limit_is_waited_out_and_a_refused_key_is_not(home: Terminal, server: Server) -> None:
+    limited = json.dumps({"error": {"message": "too many tokens per minute", "type": "rate_limit_error"}}).encode()
+    refused = json.dumps({"error": {"message": f"invalid key {KEY}"}}).encode()
+    server.answers = [(429, limited), (200, text_stream("openai-completions", "Now.")), (401, refused)]
+    ran = home.ok("run", "Hello", "--model", "mock-completions/m")
+    assert ran.out == "Now.\n"
+    assert "asking again in" in ran.err
+    ran = home.run("run", "again", "--last")
+    assert ran.code == 4
+    assert "Error: " in ran.err
+    assert KEY not in ran.err
+    assert len(server.asked) == 3
+
+
+def test_a_tool_loop_over_the_wire(home: Terminal, server: Server) -> None:
+    Path(home.cwd, "a.txt").write_text("alpha")
+    call = {"index": 0, "id": "c1", "function": {"name": "read", "arguments": '{"path":"a.txt"}'}}
+    first = sse(
+        {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+        "[DONE]",
+    )
+    server.answers = [(200, first), (200, text_stream("openai-completions", "It says alpha."))]
+    assert home.ok("run", "Read it", "--model", "mock-completions/m").out == "It says alpha.\n"
+    results = [message for message in server.asked[1][2]["messages"] if message["role"] == "tool"]
+    assert [(one["tool_call_id"], one["content"]) for one in results] == [("c1", "alpha")]
