@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 VERSION = "2.1.0"
 _STOP = {"stop": "end_turn", "toolUse": "tool_use", "length": "max_tokens"}
 _META = "meta"
+_MORE = "further fields of blocks"
+_CALL = frozenset(("type", "id", "name", "arguments"))
+_PRIVATE = frozenset(("textSignature", "codex"))
 
 
 def export_lines(export: Export) -> Iterator[str]:
@@ -45,7 +48,7 @@ def export_losses(export: Export) -> dict[str, int]:
     """Return what the file does not hold or says differently: `{what: how many}`."""
     writer = _Writer(export)
     writer.lines()
-    return dict(sorted(writer.losses.items()))
+    return {what: number for what, number in sorted(writer.losses.items()) if number}
 
 
 class _Writer:
@@ -240,8 +243,10 @@ class _Writer:
                     found.append({"type": "thinking", "thinking": block.get("thinking"), "signature": signature})
             elif kind == "toolCall":
                 call = {"type": "tool_use", "id": block.get("id"), "name": block.get("name")}
+                self.losses[_MORE] += not block.keys() <= _CALL
                 found.append({**call, "input": block.get("arguments")})
             else:
+                self.losses[_MORE] += not block.keys().isdisjoint(_PRIVATE)
                 found.append(_block(block))
         return found
 
@@ -330,7 +335,7 @@ class _Writer:
             own |= {"content": "Conversation compacted", "level": "info"}
         named = ("summary", "firstKeptEntryId", "tokensBefore")
         more = {name: value for name, value in fields.items() if name not in named}
-        mark = {} if list(more) == ["claudeCode"] else {"fields": more}
+        mark: JsonObject = {"fields": more}
         told = {**own, "subtype": "compact_boundary", "logicalParentUuid": above}
         self._chain(entry, "system", told, mark=mark)
         content = {"message": {"role": "user", "content": fields.get("summary") or ""}, "isCompactSummary": True}
@@ -410,7 +415,7 @@ def _block(block: JsonObject) -> JsonObject:
     if kind == "image_reference":
         return {**block, "type": "image"}
     if kind == "text":
-        return {name: value for name, value in block.items() if name not in ("textSignature", "codex")}
+        return {name: value for name, value in block.items() if name not in _PRIVATE}
     return block
 
 

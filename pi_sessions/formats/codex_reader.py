@@ -226,6 +226,8 @@ class _Rollout:
         if isinstance(model, str) and model and model != self._model:
             self._model = model
             fields = {"provider": self._provider(), "modelId": model}
+            more = self._marks.get("fields")
+            fields |= more if isinstance(more, dict) else {}
             self.cursor = self.builder.add("model_change", fields, **self._where("model", model)).id
 
     def _provider(self) -> str:

@@ -50,7 +50,7 @@ def export_losses(export: Export) -> dict[str, int]:
     """Return what the file does not hold or says differently: `{what: how many}`."""
     writer = _Writer(export)
     writer.lines()
-    return dict(sorted(writer.losses.items()))
+    return {what: number for what, number in sorted(writer.losses.items()) if number}
 
 
 class _Writer:
@@ -124,7 +124,8 @@ class _Writer:
             self._custom(entry, mark)
         elif entry.type == "model_change":
             if entry.fields.get("modelId") != self._model:
-                self._turn_context(str(entry.fields.get("modelId") or ""), self._effort, mark)
+                told = {**mark, "fields": entry.fields}
+                self._turn_context(str(entry.fields.get("modelId") or ""), self._effort, told)
         elif entry.type == "thinking_level_change":
             level = str(entry.fields.get("thinkingLevel") or "off")
             effort = "none" if level == "off" else level
@@ -185,6 +186,7 @@ class _Writer:
 
     def _item(self, block: JsonObject, message: JsonObject) -> JsonObject | None:
         kind = block.get("type")
+        self.losses["further fields of blocks"] += not block.keys() <= _FIELDS.get(str(kind), block.keys())
         if kind == "text":
             rest = block.get("codex")
             content = [{"type": "output_text", "text": block.get("text") or ""}]
@@ -333,6 +335,16 @@ class _Writer:
                 inner._entry(each)
         found = [json.loads(line) for line in inner._out]
         return [line["payload"] for line in found if line["type"] == "response_item"]
+
+
+_FIELDS = {
+    "text": {"type", "text", "codex"},
+    "thinking": {"type", "thinking", "thinkingSignature", "encrypted", "redacted"},
+    "toolCall": {
+        *("type", "id", "name", "arguments"),
+        *("codexKind", "argumentsText", "argumentsError", "namespace"),
+    },
+}
 
 
 def _unlike(message: JsonObject, read: JsonObject) -> JsonObject:
