@@ -94,7 +94,8 @@ class Intake:
         try:
             stamp = format.stamp(path)
             for parsed in format.read(path):
-                result = store.import_session(parsed, place=self.place, restore=self.restore)
+                place = self.place if parsed.child_of is None else None
+                result = store.import_session(parsed, place=place, restore=self.restore)
                 yield report_of(parsed, result)
             store.remember_source(path, KnownSource(format.name, format.importer, stamp))
         except StoreError:

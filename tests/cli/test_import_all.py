@@ -1,0 +1,140 @@
+"""`import` over all tools: what is found, asked, skipped the second time, and reported."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pi_session_cli.main import main
+from tests.cli.launcher import Stream, Terminal
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+FORMATS = FIXTURES / "formats"
+SAMPLES = FIXTURES / "cases" / "samples"
+
+
+@pytest.fixture
+def home(shell: Terminal) -> Path:
+    """Return a home folder with sessions of Claude Code, Codex and Pi."""
+    home = shell.folder / "home"
+    shutil.copytree(FORMATS / "claude-code", home / ".claude")
+    shutil.copytree(FORMATS / "codex", home / ".codex")
+    pi = home / ".pi" / "agent" / "sessions" / "--proj--"
+    pi.mkdir(parents=True)
+    shutil.copy(SAMPLES / "pi-v2-hook-message.jsonl", pi / "2026-01-01T00-00-00-000Z_a.jsonl")
+    shell.env |= {"HOME": str(home)}
+    return home
+
+
+def test_all_asks_only_on_a_terminal_and_says_how_to_answer(shell: Terminal, home: Path) -> None:
+    ran = shell.run("import", "--all")
+    assert ran.code == 2
+    assert "--yes" in ran.err
+    assert not Path(shell.env["PI_SESSION_DB"]).exists()
+
+
+@pytest.mark.parametrize(("typed", "code"), [(b"y\n", 0), (b"n\n", 1), (b"", 1)])
+def test_the_question_names_what_was_found(shell: Terminal, home: Path, typed: bytes, code: int) -> None:
+    err = Stream()
+    streams = {"stdin": Stream(terminal=True, content=typed), "stdout": Stream(), "stderr": err}
+    assert main(["import", "--all"], environ=shell.env, cwd="/proj", **streams) == code
+    asked = err.content().decode()
+    assert "Claude Code: 2 sources" in asked
+    assert "Codex: 4 sources" in asked
+    assert "Pi: 1 source" in asked
+    assert Path(shell.env["PI_SESSION_DB"]).exists() == (code == 0)
+
+
+def test_a_dry_run_shows_everything_and_stores_nothing(shell: Terminal, home: Path) -> None:
+    report = json.loads(shell.ok("import", "--all", "--dry-run", "--json").out)
+    assert report["dryRun"] is True
+    assert {name: totals["sessions"] for name, totals in report["formats"].items()} == {
+        "claude-code": 2, "codex": 4, "pi": 1,
+    }  # fmt: skip
+    assert not Path(shell.env["PI_SESSION_DB"]).exists()
+
+
+def test_the_second_import_opens_nothing_and_adds_nothing(shell: Terminal, home: Path) -> None:
+    first = json.loads(shell.ok("import", "--all", "--yes", "--json").out)
+    assert first["totals"]["added"] > 80
+    sources = [path for path in home.rglob("*.jsonl") if path.name.startswith(("rollout", "5f1e", "agent", "2026"))]
+    stamps = {path: path.stat() for path in sources}
+    for path in sources:
+        # As long and as old as before, but no session any more: whoever opened it would notice.
+        path.write_bytes(b"x" * stamps[path].st_size)
+        os.utime(path, ns=(stamps[path].st_atime_ns, stamps[path].st_mtime_ns))
+    second = json.loads(shell.ok("import", "--all", "--yes", "--json").out)
+    assert {each["status"] for each in second["files"]} == {"unchanged"}
+    assert second["totals"]["added"] == 0
+    assert second["totals"]["shared"] == sum(each["added"] + each["shared"] for each in first["files"])
+
+
+def test_a_source_that_grew_adds_only_what_is_new(shell: Terminal, home: Path) -> None:
+    shell.ok("import", "--all", "--yes")
+    (path,) = home.rglob("rollout-*0000000a.jsonl")
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "One more"}]}
+    with path.open("a") as file:
+        file.write(
+            json.dumps({"timestamp": "2026-04-02T08:09:00.000Z", "type": "response_item", "payload": item}) + "\n"
+        )
+    told = json.loads(shell.ok("import", "--all", "--yes", "--json").out)
+    assert (told["totals"]["added"], [each["status"] for each in told["files"]].count("grown")) == (1, 1)
+
+
+def test_subagents_are_hidden_from_ls_unless_asked_for(shell: Terminal, home: Path) -> None:
+    shell.ok("import", str(home / ".claude"))
+    listed = json.loads(shell.ok("ls", "--json").out)["sessions"]
+    (main,) = [session["id"] for session in listed]
+    everything = json.loads(shell.ok("ls", "--subagents", "--json").out)["sessions"]
+    (child,) = [session for session in everything if session["id"] != main]
+    assert (child["parentSession"], child["parentCall"]) == (main, "toolu_task")
+
+
+def test_the_report_says_what_was_kept_and_what_nobody_knows(shell: Terminal, home: Path) -> None:
+    path = next(home.rglob("rollout-*0000000a.jsonl"))
+    ran = shell.ok("import", str(path), "--report", str(home / "report.json"))
+    assert "kept as custom: 1 ghost_snapshot" in ran.out
+    assert "not understood, line 41: " in ran.out
+    (told,) = json.loads((home / "report.json").read_text())["files"]
+    assert told["format"] == "codex"
+    assert [item["line"] for item in told["unknown"]] == [41, 42, 43]
+    assert told["kept"]["turn_context"] == 2
+    assert told["losses"] == []
+
+
+def test_losses_give_exit_code_1_each_time(shell: Terminal) -> None:
+    path = shell.folder / "damaged.jsonl"
+    lines = (SAMPLES / "codex-reduced.jsonl").read_text().splitlines()
+    path.write_text("\n".join([*lines, '{"timestamp":"2026']))
+    first = shell.run("import", str(path))
+    again = shell.run("import", str(path))
+    assert (first.code, again.code) == (1, 1)
+    assert "line 14: the last line is cut off" in first.out
+    assert "line 14: the last line is cut off" in again.out
+    assert first.lines[-1].startswith("1 file, 9 entries added")
+    assert again.lines[-1].startswith("1 file, 0 entries added")
+
+
+def test_wrong_words_are_usage_errors(shell: Terminal) -> None:
+    for words in ([], ["--all", "x"], ["--watch", "--dry-run"], ["--watch", "--report", "r"]):
+        assert shell.run("import", *words).code == 2
+
+
+@pytest.mark.parametrize("form", ["claude-code", "codex"])
+def test_export_writes_for_the_other_tool_and_says_what_is_missing(shell: Terminal, form: str) -> None:
+    shell.ok("import", str(SAMPLES / "claude-code-reduced.jsonl"))
+    ending = {"claude-code": "claude", "codex": "codex"}[form]
+    file = shell.folder / f"a.{ending}.jsonl"
+    told = json.loads(shell.ok("export", "-o", str(file), "--json").out)
+    assert told["format"] == form
+    assert bool(told["losses"]) == (form == "codex")
+    ran = shell.ok("export", "--format", form)
+    assert ("Not in a codex file" in ran.err) == (form == "codex")
+    assert ran.raw == file.read_bytes()
+    back = json.loads(shell.ok("import", str(file), "--json").out)
+    assert (back["files"][0]["format"], back["files"][0]["status"]) == (
+        form,
+        "unchanged" if form != "codex" else "grown",
+    )
