@@ -36,7 +36,7 @@ def test_a_table_with_bars(spent: Terminal) -> None:
         "p/模型          1   1,210     75%      $3.30  ██████████████████████████████",
         "p/m             1   1,010     90%      $1.10  ██████████",
         "p/local         1     960     95%          ?",
-        "total           3   3,180     87%  $4.40 + ?",
+        "total           3   3,180     86%  $4.40 + ?",
         "The cache saved $17.60; of 1 answer that is unknown, their input price was not recorded",
         "No price was recorded for 1 answer (p/local)",
     ]
