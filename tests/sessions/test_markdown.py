@@ -19,9 +19,9 @@ from tests.sessions.markdown_reader import read_document
 
 NASTY = [
     "```", "````", "~~~", "`", "``", "<!-- ", "-->", "<script>", "<style>", "</details>", "<details>", "<div>", "<?x",
-    "<![CDATA[", "&lt;", "&#60;", "&#060;", "&amp;lt;", "# ", "## User", "---", "===", "> ", "- ", "1. ", "    ", "\t", "\\",
-    "\\`", "[a]: b", "[a]", "![x](y)", "<https://a.b>", "<a@b.c>", "Vec<T>", "<!-- pi-session entry {} -->", "*", "**", "_",
-    "|", "|-|", "\n", "\n\n", "text", "日本語", "\r\n", "\0", "\ud800", "\u2028", "\x1b[31m",
+    "<![CDATA[", "&lt;", "&#60;", "&#060;", "&amp;lt;", "# ", "## User", "---", "===", "> ", "- ", "1. ", "    ", "\t",
+    "\\", "\\`", "[a]: b", "[a]", "![x](y)", "<https://a.b>", "<a@b.c>", "Vec<T>", "<!-- pi-session entry {} -->", "*",
+    "**", "_", "|", "|-|", "\n", "\n\n", "text", "\u65e5\u672c", "\r\n", "\0", "\ud800", "\u2028", "\x1b[31m",
 ]  # fmt: skip
 TEXTS = st.one_of(
     st.lists(st.sampled_from(NASTY), max_size=12).map("".join),

@@ -39,11 +39,11 @@ _MARKDOWN = re.compile(r"[*_`#<>\[\]|~\\&!\n]|^\s|^[-+=]|^\d+[.)]|  $")
 
 
 def visible(text: str) -> str:
-    """Return text with control characters and direction marks shown as `[U+202E]`, half characters replaced."""
+    """Return text with control characters and direction marks shown as `⟨U+202E⟩`, half characters replaced."""
     if text.isascii() and text.isprintable():
         return text
     text = _SURROGATE.sub("\ufffd", text.replace("\r\n", "\n"))
-    return _STRANGE.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
+    return _STRANGE.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
 def plain_output(text: str) -> str:

@@ -7,6 +7,7 @@ subsequence of the page: the script switches branches by hiding sections, and mo
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import re
 from pathlib import Path
@@ -288,7 +289,7 @@ def _data(export: Export, tree: Tree, sections: list[Section], names: dict[str, 
     for entry_id in order:
         entry = tree.entries[entry_id]
         kind, who = kind_of(entry)
-        row: list[object] = [kind, who, visible(gist(entry)), visible(labels.get(entry_id, ""))]
+        row: list[object] = [kind, visible(who), visible(gist(entry)), visible(labels.get(entry_id, ""))]
         row += [[visible(name) for name in names.get(entry_id, ())], _mark(entry_id, export.leaf, tips)]
         entries.append(row)
     views = {
@@ -303,7 +304,7 @@ def _rows(view: TreeView, place_of: dict[str, int]) -> list[list[object]]:
     rows: list[list[object]] = []
     for row in view.rows:
         parent = -1 if row.parent is None else row.parent
-        folded = [", ".join(_called(row.folded)), len(row.folded)] if row.folded else []
+        folded = [visible(", ".join(_called(row.folded))), len(row.folded)] if row.folded else []
         rows.append([place_of[row.id], row.level, parent, int(row.connector) + 2 * int(row.last), *folded])
     return rows
 
@@ -360,6 +361,7 @@ def _file(name: str) -> str:
     return (Path(__file__).parent / name).read_text("utf-8")
 
 
+@functools.cache
 def _environment() -> Environment:
     return Environment(
         # White space between the template's elements would make a text node each.
