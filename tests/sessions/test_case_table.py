@@ -17,10 +17,8 @@ TESTS = Path(__file__).parents[1]
 MODELS = "requests to models"
 RUN = "runs"
 COMPACT = "compacting with a model"
-SEARCH = "full-text search"
 HTML = "HTML and Markdown export"
-OTHER_AGENTS = "sessions of other agents"
-REDACTION = "redaction"
+REDACTION = "redaction of every export"
 STREAMS = "provider streams"
 
 
@@ -35,9 +33,14 @@ VERSIONS = "sessions/test_pi_versions.py::"
 SOURCES = "sessions/test_pi_sources.py::"
 FACTS = "sessions/test_pi_facts.py::"
 WRITER = "sessions/test_pi_writer.py::"
+CLAUDE = "sessions/test_claude_code.py::"
+CODEX = "sessions/test_codex.py::"
+FORMATS = "sessions/test_formats.py::"
 PI_CASES = "sessions/test_pi_cases.py::"
 RACES = "crash/test_races.py::"
 CLI = "cli/test_cases.py::"
+SEARCH = "sessions/test_search.py::"
+FIND = "cli/test_search.py::"
 
 TABLE: dict[str, Row] = {
     "s01-not-a-session": Row(
@@ -51,11 +54,15 @@ TABLE: dict[str, Row] = {
         (
             FRAMING + "test_glued_records_are_recovered_each_once",
             FRAMING + "test_a_torn_line_and_its_repetition_count_once",
-            SOURCES + "test_sessions_of_other_agents_are_named",
+            CODEX + "test_s02_a_torn_record_that_comes_again_counts_once",
         ),
-        (OTHER_AGENTS,),
     ),
-    "s03-nul-padding": Row((FRAMING + "test_nul_padding_is_stripped_and_the_record_kept",), (OTHER_AGENTS,)),
+    "s03-nul-padding": Row(
+        (
+            FRAMING + "test_nul_padding_is_stripped_and_the_record_kept",
+            FORMATS + "test_every_whole_record_is_kept_whatever_happens_around_it",
+        )
+    ),
     "s04-two-continues": Row(
         (
             RACES + "test_losers_of_a_race_go_on_on_branches_of_their_own",
@@ -65,35 +72,52 @@ TABLE: dict[str, Row] = {
     ),
     "s05-many-writers": Row((RACES + "test_eight_processes_append_to_eight_sessions_while_others_read",)),
     "s06-dangling-parent": Row(
-        (LINKS + "test_a_missing_parent_nobody_saw_is_bridged_to_the_entry_before",), (OTHER_AGENTS,)
+        (
+            LINKS + "test_a_missing_parent_nobody_saw_is_bridged_to_the_entry_before",
+            CLAUDE + "test_s06_a_missing_parent_is_bridged_and_the_side_chain_stays_apart",
+        )
     ),
-    "s07-child-before-parent": Row((LINKS + "test_a_parent_may_stand_behind_its_child",), (OTHER_AGENTS,)),
+    "s07-child-before-parent": Row(
+        (
+            LINKS + "test_a_parent_may_stand_behind_its_child",
+            CLAUDE + "test_s07_children_may_stand_before_their_parents",
+        )
+    ),
     "s08-result-on-wrong-branch": Row((PI_CASES + "test_s08_both_branches_are_there_as_written",), (MODELS, RUN)),
     "s09-chained-compaction": Row((PI_CASES + "test_s09_only_the_outer_summary_counts",), (MODELS,)),
     "s10-two-of-three-results": Row((PI_CASES + "test_s10_the_two_results_are_kept_in_their_order",), (MODELS, RUN)),
-    "s11-empty-blocks": Row((SOURCES + "test_sessions_of_other_agents_are_named",), (OTHER_AGENTS, MODELS)),
+    "s11-empty-blocks": Row((CLAUDE + "test_s11_empty_blocks_are_stored_as_they_came",), (MODELS,)),
     "s12-second-compaction": Row(
         (PI_CASES + "test_s12_the_first_summary_and_what_it_kept", VERSIONS + "test_the_version_1_index_case"),
         (COMPACT,),
     ),
     "s13-overflow-loop": Row((PI_CASES + "test_stored_entries_are_what_the_line_said",), (RUN, COMPACT)),
     "s14-last-request-survives": Row((PI_CASES + "test_s14_the_last_request_is_whole",), (RUN, COMPACT)),
-    "s15-split-assistant-message": Row((SOURCES + "test_sessions_of_other_agents_are_named",), (OTHER_AGENTS,)),
+    "s15-split-assistant-message": Row(
+        (
+            CLAUDE + "test_s15_records_of_one_answer_are_one_message_and_count_once",
+            CLAUDE + "test_an_answer_that_was_read_in_part_becomes_whole_and_is_not_doubled",
+            FORMATS + "test_out_and_back_gives_the_same_entries_or_says_what_is_missing",
+        )
+    ),
     "s16-foreign-thinking": Row((PI_CASES + "test_s16_s17_what_providers_gave_is_stored_as_it_came",), (MODELS,)),
     "s17-tool-call-ids": Row((PI_CASES + "test_s16_s17_what_providers_gave_is_stored_as_it_came",), (MODELS,)),
     "s18-repeated-image": Row(
         (
             WRITER + "test_images_come_back_byte_for_byte",
             CLI + "test_s18_no_picture_is_ever_printed_and_each_has_a_fixed_cost",
+            FIND + "test_s18_kind_no_picture_is_found_or_shown",
+            CODEX + "test_s18_a_picture_in_a_compaction_is_stored_once",
         ),
-        (OTHER_AGENTS,),
     ),
     "s19-lone-surrogate": Row(
         (
             FRAMING + "test_lone_surrogates_become_replacement_characters",
             CLI + "test_s19_lone_surrogates_break_nothing",
+            SEARCH + "test_s19_what_surrounds_a_lone_surrogate_is_found",
+            FIND + "test_s19_heron_is_found",
         ),
-        (SEARCH, MODELS),
+        (MODELS,),
     ),
     "s20-line-separators": Row(
         (
@@ -107,8 +131,8 @@ TABLE: dict[str, Row] = {
             FACTS + "test_names_with_control_characters_are_kept_as_they_are",
             CLI + "test_s21_control_characters_never_reach_the_terminal",
             CLI + "test_s21_kind_names_labels_branches_and_errors_are_safe",
+            FIND + "test_s21_kind_what_is_found_is_safe_for_the_terminal",
         ),
-        (SEARCH,),
     ),
     "s22-deep-chain": Row(
         (
@@ -132,7 +156,14 @@ TABLE: dict[str, Row] = {
         (RUN,),
     ),
     "s25-raw-html": Row((WRITER + "test_sound_files_come_back_byte_for_byte",), (HTML,)),
-    "s26-search-punctuation": Row((PI_CASES + "test_s26_the_entries_of_every_query_are_there",), (SEARCH,)),
+    "s26-search-punctuation": Row(
+        (
+            PI_CASES + "test_s26_the_entries_of_every_query_are_there",
+            SEARCH + "test_s26_every_query_finds_its_entry",
+            SEARCH + "test_signs_of_the_index_language_are_harmless",
+            FIND + "test_a_search_that_fails_never_looks_like_nothing_found",
+        )
+    ),
     "s27-listing-order": Row(
         (
             FACTS + "test_the_older_session_of_the_listing_case",
@@ -147,7 +178,14 @@ TABLE: dict[str, Row] = {
             CLI + "test_s28_an_exact_entry_id_wins_over_longer_ones",
         )
     ),
-    "s29-secrets": Row((PI_CASES + "test_s29_secrets_go_through_unchanged_when_nothing_is_redacted",), (REDACTION,)),
+    "s29-secrets": Row(
+        (
+            PI_CASES + "test_s29_secrets_go_through_unchanged_when_nothing_is_redacted",
+            "sessions/test_secrets.py::test_s29_the_case_leaks_nothing_and_keeps_what_it_should",
+            "cli/test_scrub.py::test_s29_every_secret_of_the_case_is_removed",
+        ),
+        (REDACTION,),
+    ),
     "s30-tool-call-assembly": Row(waits=(STREAMS,)),
     "s31-empty-choices": Row(waits=(STREAMS,)),
     "s32-keep-alives": Row(waits=(STREAMS,)),
@@ -156,11 +194,11 @@ TABLE: dict[str, Row] = {
     "s35-stalled-stream": Row(waits=(RUN,)),
     "samples/pi-v1-reduced.jsonl": Row((VERSIONS + "test_the_reduced_version_1_sample",)),
     "samples/pi-v2-hook-message.jsonl": Row((VERSIONS + "test_the_version_2_sample",)),
-    "samples/claude-code-reduced.jsonl": Row((SOURCES + "test_sessions_of_other_agents_are_named",), (OTHER_AGENTS,)),
+    "samples/claude-code-reduced.jsonl": Row((CLAUDE + "test_the_reduced_sample",)),
     "samples/claude-code-compact-after-rewind-reduced.jsonl": Row(
-        (SOURCES + "test_sessions_of_other_agents_are_named",), (OTHER_AGENTS,)
+        (CLAUDE + "test_a_compaction_after_a_rewind_keeps_the_tree_in_one_piece",)
     ),
-    "samples/codex-reduced.jsonl": Row((SOURCES + "test_sessions_of_other_agents_are_named",), (OTHER_AGENTS,)),
+    "samples/codex-reduced.jsonl": Row((CODEX + "test_the_reduced_sample",)),
 }
 
 

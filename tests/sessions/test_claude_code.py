@@ -69,6 +69,28 @@ def test_s07_children_may_stand_before_their_parents() -> None:
     assert dict(session.kept) == {"progress": 1, "system.turn_duration": 1}
 
 
+def test_s11_empty_blocks_are_stored_as_they_came() -> None:
+    path = CASES / "s11-empty-blocks" / "empty-blocks.jsonl"
+    (session,) = read_all(path)
+    blocks = [
+        block.get("text")
+        for record in records_of(path)
+        if isinstance((record.get("message") or {}).get("content"), list)
+        for block in record["message"]["content"]
+        if block["type"] == "text"
+    ]
+    stored = [
+        block["text"]
+        for entry in session.entries
+        if entry.message and entry.role != "toolResult" and isinstance(entry.message["content"], list)
+        for block in entry.message["content"]
+        if block["type"] == "text"
+    ]
+    assert "" in blocks
+    assert stored == blocks
+    assert (codes(session), lost(session)) == ([], [])
+
+
 def test_the_reduced_sample() -> None:
     main, side = read_all(SAMPLES / "claude-code-reduced.jsonl")
     assert [line for line in told(path_of(main)) if not line.startswith("toolResult")] == [
