@@ -11,10 +11,10 @@ import random
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
-import httpx
 
 from pi_loop.abort import AbortController
 from pi_loop.events import StreamDone, StreamError, TextDelta
@@ -32,7 +32,8 @@ from pi_sessions.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from tests.live.servers import ALIAS, CONTEXT_TOKENS, install, llama, llmock
+from tests.live.llmock_runs import SMALL_WINDOW, llmock_run_checks, overflow_check
+from tests.live.servers import ALIAS, CONTEXT_TOKENS, control, install, llama, llmock
 
 APIS = (CHAT, RESPONSES, ANTHROPIC)
 OPTIONS = StreamOptions(api_key="test", temperature=0.0, max_tokens=40)
@@ -70,7 +71,7 @@ async def turn(model: Model, messages: Sequence[Message]) -> AssistantMessage:
 
 def llama_checks(base: str) -> list[tuple[str, Check]]:
     """Give the checks against the real model."""
-    checks: list[tuple[str, Check]] = [("llama.cpp: lists its model", lambda: _lists(base))]
+    checks: list[tuple[str, Check]] = [("llama.cpp: lists its model", partial(_lists, base))]
     for api in APIS:
         model = Model(
             id=ALIAS,
@@ -80,7 +81,7 @@ def llama_checks(base: str) -> list[tuple[str, Check]]:
             context_window=CONTEXT_TOKENS,
         )
         for name, check in (("speaks", _speaks), ("overflows", _overflows), ("stops when aborted", _aborts)):
-            checks.append((f"llama.cpp, {api}: {name}", lambda check=check, model=model: check(model)))
+            checks.append((f"llama.cpp, {api}: {name}", partial(check, model)))
     return checks
 
 
@@ -143,26 +144,24 @@ def llmock_checks(base: str) -> list[tuple[str, Check]]:
     """Give the checks against scripted faults."""
     checks: list[tuple[str, Check]] = []
     for api in APIS:
-        name = "claude-sonnet-4-5" if api == ANTHROPIC else "gpt-4o"
-        url = f"{base}/anthropic" if api == ANTHROPIC else f"{base}/v1"
-        model = Model(id=name, api=api, provider="llmock", base_url=url, max_tokens=400)
+        model = llmock_model(base, api)
         for fault, behaviors in FAULTS.items():
-            checks.append((f"LLMock, {api}: {fault}", lambda model=model, b=behaviors: _survives(base, model, b)))
-        checks.append((f"LLMock, {api}: tool call and result", lambda model=model: _calls_tool(base, model)))
+            checks.append((f"LLMock, {api}: {fault}", partial(_survives, base, model, behaviors)))
+        checks.append((f"LLMock, {api}: tool call and result", partial(_calls_tool, base, model)))
     return checks
 
 
-async def _control(base: str, path: str, body: object = None) -> str:
-    async with httpx.AsyncClient(trust_env=False) as http:
-        answer = await (http.get(f"{base}{path}") if body is None else http.post(f"{base}{path}", json=body))
-    assert answer.is_success, answer.text
-    return answer.text
+def llmock_model(base: str, api: str) -> Model:
+    """Give a model of the server."""
+    name = "claude-sonnet-4-5" if api == ANTHROPIC else "gpt-4o"
+    url = f"{base}/anthropic" if api == ANTHROPIC else f"{base}/v1"
+    return Model(id=name, api=api, provider="llmock", base_url=url, max_tokens=400, context_window=128_000)
 
 
 async def _survives(base: str, model: Model, behaviors: list[dict[str, object]]) -> None:
-    await _control(base, "/_llmock/reset", {})
+    await control(base, "/_llmock/reset", {})
     reply = {"type": "reply", "text": "alpha beta gamma delta epsilon zeta"}
-    await _control(base, "/_llmock/scenario", {"behaviors": [*behaviors, reply]})
+    await control(base, "/_llmock/scenario", {"behaviors": [*behaviors, reply]})
     message = await turn(model, [UserMessage(content="Say the letters.")])
     assert message.stop_reason == "stop", message
     assert message.text, message
@@ -170,7 +169,7 @@ async def _survives(base: str, model: Model, behaviors: list[dict[str, object]])
 
 
 async def _calls_tool(base: str, model: Model) -> None:
-    await _control(base, "/_llmock/reset", {})
+    await control(base, "/_llmock/reset", {})
     messages: list[Message] = [
         SystemMessage(content="Use tools.", tools_added=[TOOL]),
         UserMessage(content="What is the weather in Lima?"),
@@ -189,17 +188,17 @@ async def _calls_tool(base: str, model: Model) -> None:
 
 
 async def _verdict_passes(base: str) -> None:
-    verdict = await _control(base, "/_llmock/verdict?format=text")
+    verdict = await control(base, "/_llmock/verdict?format=text")
     assert "PASS" in verdict, verdict
 
 
 # --- the command ------------------------------------------------------------------------------------------------
 
 
-async def run_checks(checks: list[tuple[str, Check]]) -> int:
-    """Run checks one after the other; gives the number that failed."""
+async def run_checks(checks: list[tuple[str, Check]], only: str) -> int:
+    """Run the checks that have `only` in their name, one after the other; gives the number that failed."""
     failed = 0
-    for name, check in checks:
+    for name, check in [each for each in checks if only in each[0]]:
         started = time.monotonic()
         try:
             with anyio.fail_after(180):
@@ -215,6 +214,7 @@ async def run_checks(checks: list[tuple[str, Check]]) -> int:
 def main(arguments: list[str]) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.live", description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", help="run only checks whose name has this in it")
     parser.add_argument(
         "--servers", type=Path, default=Path(".venv/live-servers"), help="where the servers are installed"
     )
@@ -222,9 +222,13 @@ def main(arguments: list[str]) -> int:
     python = install(options.servers.resolve())
     failed = 0
     with llmock(python) as base:
-        failed += anyio.run(run_checks, llmock_checks(base))
+        failed += anyio.run(run_checks, llmock_checks(base), options.only)
+        runs = [check for api in APIS for check in llmock_run_checks(base, llmock_model(base, api))]
+        failed += anyio.run(run_checks, runs, options.only)
+    with llmock(python, "--context-window", str(SMALL_WINDOW)) as base:
+        failed += anyio.run(run_checks, [overflow_check(base, llmock_model(base, api)) for api in APIS], options.only)
     with llama(python) as base:
-        failed += anyio.run(run_checks, llama_checks(base))
+        failed += anyio.run(run_checks, llama_checks(base), options.only)
     print(f"{failed} checks failed" if failed else "all checks held")
     return 1 if failed else 0
 

@@ -84,11 +84,23 @@ def llama(python: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
+async def control(base: str, path: str, body: object = None) -> str:
+    """Ask a server's own interface: GET, or POST with a body; gives the answer's text."""
+    async with httpx.AsyncClient(trust_env=False) as http:
+        answer = await (http.get(f"{base}{path}") if body is None else http.post(f"{base}{path}", json=body))
+    assert answer.is_success, answer.text
+    return answer.text
+
+
 @contextmanager
-def llmock(python: Path) -> Iterator[str]:
-    """Serve LLMock; gives its address."""
+def llmock(python: Path, *options: str) -> Iterator[str]:
+    """Serve LLMock; gives its address.
+
+    Args:
+        options: Further ones of its command line.
+    """
     port = _free_port()
     # With a pause between chunks the server can tell whether a client stops reading a broken stream.
-    command = [str(python.with_name("llmock")), "serve", "-p", str(port), "--stream-chunk-delay-ms", "30"]
+    command = [str(python.with_name("llmock")), "serve", "-p", str(port), "--stream-chunk-delay-ms", "30", *options]
     with _serving(command, f"http://127.0.0.1:{port}/_llmock/requests"):
         yield f"http://127.0.0.1:{port}"
