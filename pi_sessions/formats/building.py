@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pi_sessions.formats.parsed import ChildOf, Tally
     from pi_sessions.stored import JsonObject
 
+_NO_TIME = '{"timestamp":null}'
+
 
 def computed_id(*told: object) -> str:
     """Return 12 hex digits that are the same whenever the same things are told (JSON values or text)."""
@@ -90,7 +92,9 @@ class SessionBuilder:
             self.repairs.append(Repair(line, "duplicate_id", f"the id {id} is there twice; this one got a number"))
             id, foreign_id = f"{id}-{number}", foreign_id or id
         head = message_head(fields) if kind == "message" else None
-        entry = StoredEntry(id, parent, kind, time_ms, dump(fields), head=head)
+        # Said outright, or the store would take the time of the import, and the next import would not know it again.
+        extra = _NO_TIME if time_ms is None else None
+        entry = StoredEntry(id, parent, kind, time_ms, dump(fields), extra, head=head)
         self._places[id] = len(self.entries)
         self.entries.append(entry)
         self._lines.append(line)

@@ -82,7 +82,7 @@ class Responses:
             entry = builder.entry(entry_id)
             time_ms = time_of(row.get("datetime_utc"))
             if entry is not None:
-                entry.time_ms = time_ms
+                entry.time_ms, entry.extra = time_ms, None if time_ms is not None else entry.extra
                 stamp = {} if time_ms is None else {"timestamp": time_ms}
                 builder.replace(entry, values.answer_of(row, message["content"]) | stamp)
 

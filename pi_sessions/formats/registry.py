@@ -111,6 +111,7 @@ FORMATS = (
     Format("gemini-cli", "Gemini CLI", "gemini", (".jsonl", ".json")),
     Format("goose", "goose", "goose", (".db", ".jsonl")),
     Format("llm", "llm", "llm_logs", (".db",)),
+    Format("messages", "Message list", "message_lists", (".json", ".jsonl", ".db", ".sqlite", ".sqlite3")),
     # Last: it says why a file is nobody's.
     Format("pi", "Pi", "pi_format"),
 )

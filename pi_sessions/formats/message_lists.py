@@ -1,0 +1,113 @@
+"""Message lists as a format of the registry: what people save of the APIs of OpenAI and Anthropic.
+
+An array of messages, an object with `messages` (or `input`), one of these per line, or the tables of openai-agents.
+
+Source: OpenAI Chat Completions and Responses APIs; Anthropic Messages API 2023-06-01; openai-agents 0.6 sessions.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from pi_sessions.formats.foreign_database import MAGIC, tables_of
+from pi_sessions.formats.json_lines import head_records
+from pi_sessions.formats.registry import SESSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pi_sessions.formats.parsed import ParsedSession
+
+IMPORTER = "1"
+
+ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
+ITEM_KINDS = frozenset(
+    (
+        "reasoning",
+        "function_call",
+        "function_call_output",
+        "custom_tool_call",
+        "custom_tool_call_output",
+        "local_shell_call",
+        "local_shell_call_output",
+        "web_search_call",
+        "file_search_call",
+        "computer_call",
+        "computer_call_output",
+        "code_interpreter_call",
+        "image_generation_call",
+        "mcp_call",
+        "mcp_list_tools",
+        "compaction",
+    )
+)
+_TABLES = {"agent_messages": "session_id message_data", "agent_sessions": "session_id"}
+_LIST_START = re.compile(rb'"(messages|input)"\s*:\s*\[\s*[\[{]')
+_ROLE = re.compile(rb'"role"\s*:\s*"(system|developer|user|assistant|tool|function)"')
+
+
+def places(home: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return none: such files lie anywhere."""
+    return ()
+
+
+def roots(path: str) -> tuple[str, ...]:
+    """Return none: no tool keeps a folder of such files."""
+    return ()
+
+
+def is_message(value: object) -> bool:
+    """Whether a decoded object is a message or an item of a list."""
+    if not isinstance(value, dict):
+        return False
+    kind = value.get("type")
+    if value.get("role") in ROLES and kind in (None, "message"):
+        return any(name in value for name in ("content", "tool_calls", "function_call"))
+    return kind in ITEM_KINDS and ("call_id" in value or "id" in value or "summary" in value)
+
+
+def is_conversation(value: object) -> bool:
+    """Whether a decoded object holds a list of messages."""
+    if not isinstance(value, dict):
+        return False
+    body = value["body"] if isinstance(value.get("body"), dict) else value
+    listed = body.get("messages", body.get("input"))
+    return isinstance(listed, list) and any(is_message(item) for item in listed[:8])
+
+
+def detect(path: str, head: bytes) -> str | None:
+    """Tell whether a file holds message lists."""
+    if head.startswith(MAGIC):
+        columns = tables_of(path, head)
+        known = all(set(names.split()) <= columns.get(table, frozenset()) for table, names in _TABLES.items())
+        return SESSION if columns and known else None
+    if os.path.basename(path).endswith(".jsonl"):
+        records = head_records(head, 8)
+        telling = sum(is_conversation(record) or is_message(record) for record in records)
+        if not records and _LIST_START.search(head) and _ROLE.search(head):
+            return SESSION
+        return SESSION if telling and telling * 2 > len(records) else None
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
+    if start.startswith(b"[") and _ROLE.search(start[: 1 << 16]):
+        records = head_records(start.lstrip(b"[ \t\r\n").replace(b"\n", b" "), 1)
+        return SESSION if records and (is_message(records[0]) or is_conversation(records[0])) else None
+    if start.startswith(b"{") and _LIST_START.search(head):
+        return SESSION if _ROLE.search(head) or b'"function_call' in head else None
+    return None
+
+
+def read(path: str) -> Iterator[ParsedSession]:
+    """Read the conversations of a file.
+
+    Raises:
+        SourceError: it cannot be read, or holds no message.
+    """
+    from pi_sessions.formats.message_lists_sources import read_database, read_json, read_lines
+
+    with open(path, "rb") as file:
+        is_database = file.read(16).startswith(MAGIC)
+    if is_database:
+        return read_database(path)
+    return read_lines(path) if path.endswith(".jsonl") else read_json(path)
