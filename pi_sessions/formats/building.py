@@ -36,16 +36,18 @@ class SessionBuilder:
         format: Name in the registry.
         source: Path of the source.
         importer: Version of the reader.
+        untimed: Entries without a time stay so. Else the store gives them the time of the import.
 
     Attributes:
         entries: So far, in the order of the source. A reader may change an entry's parent until `finish`.
         repairs, losses, unknown: As in `ParsedSession`.
     """
 
-    def __init__(self, format: str, source: str, importer: str) -> None:
+    def __init__(self, format: str, source: str, importer: str, *, untimed: bool = False) -> None:
         self.format = format
         self.source = source
         self.importer = importer
+        self._untimed = untimed
         self.entries: list[StoredEntry] = []
         self.repairs: list[Repair] = []
         self.losses: list[Repair] = []
@@ -92,8 +94,7 @@ class SessionBuilder:
             self.repairs.append(Repair(line, "duplicate_id", f"the id {id} is there twice; this one got a number"))
             id, foreign_id = f"{id}-{number}", foreign_id or id
         head = message_head(fields) if kind == "message" else None
-        # Said outright, or the store would take the time of the import, and the next import would not know it again.
-        extra = _NO_TIME if time_ms is None else None
+        extra = _NO_TIME if time_ms is None and self._untimed else None
         entry = StoredEntry(id, parent, kind, time_ms, dump(fields), extra, head=head)
         self._places[id] = len(self.entries)
         self.entries.append(entry)
@@ -234,8 +235,9 @@ class SessionBuilder:
         """Give entries without a time that of the nearest one that has one, since it is when they were written."""
         known = next((entry.time_ms for entry in self.entries if entry.time_ms is not None), None)
         for entry in self.entries:
-            known = known if entry.time_ms is None else entry.time_ms
-            entry.time_ms = known
+            if entry.time_ms is None and known is not None:
+                entry.time_ms, entry.extra = known, None
+            known = entry.time_ms
 
     def finish_lines(self, lines: JsonLines, **told: Any) -> ParsedSession:
         """As `finish`, for a file of JSON Lines that gave this one session."""

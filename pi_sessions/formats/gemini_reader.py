@@ -154,7 +154,7 @@ class _Tree:
     """The entries of a chat."""
 
     def __init__(self, path: str) -> None:
-        self.builder = SessionBuilder(NAME, path, IMPORTER)
+        self.builder = SessionBuilder(NAME, path, IMPORTER, untimed=True)
         self.lines: set[int] = set()
         self.said = False
         self._leaf: str | None = None

@@ -86,7 +86,7 @@ class GooseSession:
     """
 
     def __init__(self, source: str, importer: str, provider: str, model: str) -> None:
-        self.builder = SessionBuilder(NAME, source, importer)
+        self.builder = SessionBuilder(NAME, source, importer, untimed=True)
         self.leaf: str | None = None
         self._provider = provider
         self._model = model

@@ -100,7 +100,7 @@ class _Threads:
     def _session(self, thread: JsonObject, turns: list[JsonObject]) -> ParsedSession:
         rows = RowCount()
         rows.take(thread, header=True)
-        builder = SessionBuilder(NAME, self.database.path, IMPORTER)
+        builder = SessionBuilder(NAME, self.database.path, IMPORTER, untimed=True)
         damage = len(self.database.damage)
         last_of: dict[str, str] = {}
         tips = [turn["tip_message_hash"] for turn in turns] + [thread.get("tip_message_hash")]

@@ -119,7 +119,7 @@ class _Talk:
     """One conversation while it is being read."""
 
     def __init__(self, database: ForeignDatabase, rows: RowCount) -> None:
-        self.builder = SessionBuilder(NAME, database.path, IMPORTER)
+        self.builder = SessionBuilder(NAME, database.path, IMPORTER, untimed=True)
         self.leaf: str | None = None
         self._database = database
         self._rows = rows

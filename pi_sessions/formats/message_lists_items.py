@@ -50,7 +50,7 @@ class MessageList:
     """
 
     def __init__(self, source: str, importer: str, *, model: str = "") -> None:
-        self.builder = SessionBuilder(NAME, source, importer)
+        self.builder = SessionBuilder(NAME, source, importer, untimed=True)
         self.leaf: str | None = None
         self._model = model
         self._names: dict[str, str] = {}

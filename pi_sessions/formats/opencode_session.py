@@ -57,7 +57,7 @@ class OpencodeSession:
     """
 
     def __init__(self, source: str, importer: str, info: JsonObject, rows: RowCount, calls: dict[str, str]) -> None:
-        self.builder = SessionBuilder(NAME, source, importer)
+        self.builder = SessionBuilder(NAME, source, importer, untimed=True)
         self.info = info
         self.rows = rows
         self.leaf: str | None = None
