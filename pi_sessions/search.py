@@ -39,6 +39,12 @@ if TYPE_CHECKING:
 MODES = ("words", "substring", "regex", "fts")
 SORTS = ("newest", "best")
 MOST_WORDS = 500
+MANY_ROWS = 2000
+# What nearly every stored message has in its JSON, in small letters: a scan for these would look at all of them.
+FIELD_NAMES = (
+    "role user assistant toolresult content type text toolcall arguments id name timestamp api provider model usage input"
+    " output cacheread cachewrite totaltokens cost total stopreason tooluse stop toolcallid toolname iserror thinking"
+)
 ROLES = {
     "user": ("user",),
     "assistant": ("assistant",),
@@ -197,11 +203,7 @@ class _Search:
         if expression is not None and why is None:
             found = self._take(self._from_index(expression), room, self._verified)
         if not found and self.mode != "fts":
-            inside = self._inside_words() if why is None else None
-            if inside is None:
-                by, found = "scan", self._take(self._from_scan(), room, self._scanned)
-            elif inside:
-                found = self._take(self._from_index(inside), room, self._scanned)
+            by, found = self._search_inside(room, ready=why is None)
         hits = named + found
         return SearchResult(tuple(hits[: self.limit]), len(hits) > self.limit, by, indexed, why)
 
@@ -214,6 +216,18 @@ class _Search:
         if self.mode != "words":
             return None
         return " AND ".join(filter(None, (term.index_query for term in self.terms))) or None
+
+    def _search_inside(self, room: int, *, ready: bool) -> tuple[str, list[Hit]]:
+        """Find parts of words: by a scan, or where that meets too many entries (names of JSON fields) by the words."""
+        everywhere = ready and any(term.folded in FIELD_NAMES for term in self.terms)
+        rows = [] if everywhere else self._scanned_rows()
+        inside = self._inside_words() if everywhere or (ready and len(rows) > MANY_ROWS) else None
+        if everywhere and inside is None:
+            rows = self._scanned_rows()
+        if inside is None:
+            rows.sort(key=lambda row: (row[1] is not None, row[1] or 0, row[0]), reverse=True)
+            return "scan", self._take((row[0] for row in rows), room, self._scanned)
+        return "index", self._take(self._from_index(inside), room, self._scanned) if inside else []
 
     def _inside_words(self) -> str | None:
         """Return an expression for the indexed words that have the terms inside, empty when there are none.
@@ -274,16 +288,15 @@ class _Search:
                 ) from error
             raise translate(error, self.store.file) from error
 
-    def _from_scan(self) -> list[int]:
+    def _scanned_rows(self) -> list[tuple[int, int | None]]:
+        """Return key and time of entries whose stored text may have the terms."""
         where, values = self._conditions()
         for term in self.terms:
             patterns = term.like_patterns
             if set("".join(patterns)) != {"%"}:
                 where += f" and ({' or '.join(f'''e.payload like ? escape '{ESCAPE}' ''' for _ in patterns)})"
                 values += patterns
-        rows = self.execute(f"select e.key, e.ts from entries e where e.kind in ({_KINDS}) {where}", values).fetchall()
-        rows.sort(key=lambda row: (row[1] is not None, row[1] or 0, row[0]), reverse=True)
-        return [row[0] for row in rows]
+        return self.execute(f"select e.key, e.ts from entries e where e.kind in ({_KINDS}) {where}", values).fetchall()
 
     def _conditions(self) -> tuple[str, list[Any]]:
         where = ""
