@@ -18,9 +18,9 @@ from pi_sessions.formats.building import SessionBuilder, computed_id
 from pi_sessions.formats.claude_code import IMPORTER, META_KINDS, is_record
 from pi_sessions.formats.claude_code_links import Node, link
 from pi_sessions.formats.foreign_ids import MARK, mark_of, marked_text, overrides
-from pi_sessions.formats.json_lines import JsonLines
+from pi_sessions.formats.json_lines import JsonLines, readable_time
 from pi_sessions.formats.parsed import ChildOf, Repair, Tally
-from pi_sessions.times import parse_time
+from pi_sessions.pauses import CollectionsPaused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ def read_transcript(path: str) -> Iterator[ParsedSession]:
     """
     lines = JsonLines(path, is_record, name_of=_torn_name)
     transcript = _Transcript(path, lines)
-    for line, record in lines:
-        transcript.take(line, record)
+    with CollectionsPaused():
+        for line, record in lines:
+            transcript.take(line, record)
     if not transcript.understood:
         raise SourceError(f"{path} holds no record of Claude Code")
     yield from transcript.finish()
@@ -147,8 +148,8 @@ class _Chain:
         }
 
     def _time(self, record: JsonObject, line: int) -> int | None:
-        time_ms = parse_time(record.get("timestamp"))
-        if time_ms is None or not -62_135_596_800_000 <= time_ms < 253_402_300_800_000:
+        time_ms = readable_time(record.get("timestamp"))
+        if time_ms is None:
             time_ms = self.builder.entries[-1].time_ms if self.builder.entries else None
             self.builder.repairs.append(
                 _repair(line, "no_time", "no readable time; that of the record before was taken")
@@ -364,7 +365,7 @@ class _Chain:
 
     def take_meta(self, line: int, kind: str, record: JsonObject, own_session: str) -> None:
         """Take in a record about the session; it stands behind the record before it."""
-        time_ms = parse_time(record.get("timestamp")) or (self.builder.entries[-1].time_ms if self.nodes else None)
+        time_ms = readable_time(record.get("timestamp")) or (self.builder.entries[-1].time_ms if self.nodes else None)
         data = {
             name: value
             for name, value in record.items()

@@ -17,8 +17,9 @@ from pi_sessions.formats import codex_items as items
 from pi_sessions.formats.building import SessionBuilder, computed_id
 from pi_sessions.formats.codex import IMPORTER, ITEM_KINDS, is_old_record, is_record
 from pi_sessions.formats.foreign_ids import mark_of, marked_text, overrides
-from pi_sessions.formats.json_lines import JsonLines
+from pi_sessions.formats.json_lines import JsonLines, readable_time
 from pi_sessions.formats.parsed import ChildOf, Repair
+from pi_sessions.pauses import CollectionsPaused
 from pi_sessions.times import parse_time
 
 TYPE_CHECKING = False
@@ -63,8 +64,9 @@ def read_rollout(path: str) -> Iterator[ParsedSession]:
     """
     lines = JsonLines(path, lambda value: is_record(value) or is_old_record(value))
     rollout = _Rollout(path, lines)
-    for line, record in lines:
-        rollout.take(line, record)
+    with CollectionsPaused():
+        for line, record in lines:
+            rollout.take(line, record)
     if not rollout.understood:
         raise SourceError(f"{path} holds no record of Codex")
     yield rollout.finish()
@@ -132,8 +134,8 @@ class _Rollout:
     def take(self, line: int, record: JsonObject) -> None:
         """Take in one line's record, of either layout."""
         self._line = line
-        time_ms = parse_time(record.get("timestamp"))
-        if time_ms is not None and -62_135_596_800_000 <= time_ms < 253_402_300_800_000:
+        time_ms = readable_time(record.get("timestamp"))
+        if time_ms is not None:
             self._time_ms = time_ms
         self._marks = mark_of(record)
         self._mark = marked_text(self._marks, "id")
@@ -176,6 +178,7 @@ class _Rollout:
         """Return the place of a new entry at the cursor; the id follows from what is told and what stands before."""
         self.lines.use(self._line, "entries")
         mark, self._mark = self._mark, None
+        # What an entry says is no part of its id: usage and further items come later.
         made = computed_id(self._session, self.cursor, self._time_ms, *told)
         number, free = 1, made
         while free in self.builder:
@@ -185,10 +188,10 @@ class _Rollout:
         return {"id": own_id, "parent": self.cursor, "time_ms": self._time_ms, "line": self._line, "foreign_id": None}
 
     def _keep(self, kind: str, data: JsonObject) -> None:
-        self.cursor = self.builder.custom(kind, data, **self._where(kind, data)).id
+        self.cursor = self.builder.custom(kind, data, **self._where(kind)).id
 
     def _unknown(self, kind: str, data: JsonObject) -> None:
-        self.cursor = self.builder.not_understood(kind, data, **self._where(kind, data)).id
+        self.cursor = self.builder.not_understood(kind, data, **self._where(kind)).id
 
     # --- session and turns ----------------------------------------------------------------------------------------
 
@@ -259,7 +262,7 @@ class _Rollout:
             if self._marks.get("details") is not None:
                 message["details"] = self._marks["details"]
             overrides(self._marks, message)
-            self.cursor = self.builder.message(message, **self._where("output", item)).id
+            self.cursor = self.builder.message(message, **self._where("output")).id
         elif kind in _KNOWN_ITEMS:
             self._keep(kind, item)
         else:
@@ -285,10 +288,10 @@ class _Rollout:
             fields["display"] = bool(marks.get("display"))
             if marks.get("details") is not None:
                 fields["details"] = marks["details"]
-            self.cursor = self.builder.add("custom_message", fields, **self._where("told", item)).id
+            self.cursor = self.builder.add("custom_message", fields, **self._where("told")).id
             return
         if kind is not None:
-            self.cursor = self.builder.text_for_model(kind, blocks, **self._where("told", item)).id
+            self.cursor = self.builder.text_for_model(kind, blocks, **self._where("told")).id
             return
         heard = self._was_said("user", text)
         self._flush()
@@ -296,7 +299,7 @@ class _Rollout:
         message: JsonObject = {"role": "user", "content": _plain(blocks, marks)}
         overrides(marks, message)
         time_ms, self._time_ms = self._time_ms, heard.time_ms if heard is not None else self._time_ms
-        self._ask(message, self._where("user", text.strip()))
+        self._ask(message, self._where("user"))
         self._time_ms = time_ms
 
     def _ask(self, message: JsonObject, where: dict[str, Any]) -> None:
@@ -362,7 +365,7 @@ class _Rollout:
             if self._marks.get("made") is True:
                 self.lines.use(self._line, "facts")
                 return
-            where = self._where("name", payload)
+            where = self._where("name")
             self.cursor = self.builder.add("session_info", {"name": payload["thread_name"]}, **where).id
         elif kind in _KNOWN_EVENTS:
             self._keep(kind, payload)
@@ -407,7 +410,7 @@ class _Rollout:
             if each.role == "user":
                 self._close()
                 content = [{"type": "text", "text": each.text}]
-                self._ask({"role": "user", "content": content}, self._where("user", each.text))
+                self._ask({"role": "user", "content": content}, self._where("user"))
             elif each.role == "assistant":
                 self._part({"type": "text", "text": each.text})
             elif each.text not in thoughts:
@@ -475,7 +478,7 @@ class _Rollout:
         marks = self._marks
         first = marked_text(marks, "firstKept")
         tokens = marks.get("tokensBefore")
-        where = self._where("compacted", payload)
+        where = self._where("compacted")
         rest = {name: value for name, value in payload.items() if name not in ("message", "replacement_history")}
         fields: JsonObject = {
             "summary": text or items.STOCK_SUMMARY,

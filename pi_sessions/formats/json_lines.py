@@ -22,6 +22,7 @@ from pi_sessions.formats.json_text import (
 )
 from pi_sessions.formats.parsed import Repair, Tally
 from pi_sessions.formats.pi_reader import open_source
+from pi_sessions.times import parse_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 # A repeated beginning proves a repetition only when it says more than the kind of record.
 _TELLING_LENGTH = 24
+_MINUTES = 10_000
 _LINE_ENDS = ("\n", "", "\r\n")
 # What a line counts as when it gave several things, the first that applies.
 _ORDER = ("entries", "facts", "header", "skipped", "lost", "blank")
@@ -270,6 +272,30 @@ def _whole(piece: Piece) -> JsonObject | None:
     except NotJsonError:
         return None
     return value if isinstance(value, dict) and value else None
+
+
+_minutes: dict[str, int] = {}
+
+
+def readable_time(value: object) -> int | None:
+    """Return the Unix milliseconds of a record's timestamp; None for none, and for years that ISO text cannot name.
+
+    Most records say `2026-03-01T10:00:01.000Z`, and most fall into a minute that was read before.
+    """
+    if isinstance(value, str) and len(value) == 24 and value.endswith("Z") and value[19] == ".":
+        seconds, thousandths = value[17:19], value[20:23]
+        if seconds.isdecimal() and thousandths.isdecimal() and value.isascii() and seconds < "60":
+            minute = _minutes.get(value[:16])
+            if minute is None:
+                minute = parse_time(f"{value[:16]}:00.000Z")
+                if minute is None or len(_minutes) > _MINUTES:
+                    _minutes.clear()
+                if minute is not None:
+                    _minutes[value[:16]] = minute
+            if minute is not None and value[16] == ":":
+                return minute + int(seconds) * 1000 + int(thousandths)
+    time_ms = parse_time(value)
+    return time_ms if time_ms is not None and -62_135_596_800_000 <= time_ms < 253_402_300_800_000 else None
 
 
 def head_records(head: bytes, limit: int = 40) -> list[JsonObject]:
