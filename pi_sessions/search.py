@@ -43,7 +43,7 @@ MANY_ROWS = 2000
 # What nearly every stored message has in its JSON, in small letters: a scan for these would look at all of them.
 FIELD_NAMES = (
     "role user assistant toolresult content type text toolcall arguments id name timestamp api provider model usage"
-    " input output cacheread cachewrite totaltokens cost total stopreason tooluse stop toolcallid toolname iserror thinking"
+    " input output cacheread cachewrite totaltokens cost total stopreason tooluse stop toolcallid toolname iserror"
 )
 ROLES = {
     "user": ("user",),
