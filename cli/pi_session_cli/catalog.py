@@ -32,6 +32,7 @@ MODULES = {
     "show": "show",
     "log": "log",
     "tree": "tree",
+    "browse": "browse",
     "context": "context",
     "diff": "diff",
     "stats": "stats",

@@ -70,7 +70,7 @@ WRONG = [
     ["ls", "--limit"],
     ["ls", "--here=yes"],
     ["append", "--role", "nobody", "text"],
-    ["export", "--format", "html"],
+    ["export", "--format", "docx"],
     ["fork", "--at"],
     ["--json"],
     ["-x", "ls"],

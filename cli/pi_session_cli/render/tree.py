@@ -45,17 +45,33 @@ def lines(data: Picture, screen: Screen) -> Iterator[str]:
     """Yield the heading, then one line per row."""
     yield from heading(data, screen)
     names = branches_by_row(data)
-    ids = max((width(short_id(row.id)) for row in data.view.rows), default=8)
-    narrow = screen.columns is not None and screen.columns < 72
-    for place, row in enumerate(data.view.rows):
-        is_leaf = place == data.view.selected and data.session.leaf is not None
-        mark = screen.signs.leaf if is_leaf else screen.signs.active if row.active else " "
-        when = clock_of(row, screen, narrow)
-        start = f"{mark} {pad(short_id(row.id), ids)}  {when}  "
-        connectors = connect(row, screen)
-        text = words(row, marks(data, row, names.get(place, []), screen), screen, len(start) + len(connectors))
-        painted = paint_start(mark, pad(short_id(row.id), ids), when, row, is_leaf, screen) if screen.colour else start
-        yield f"{painted}{screen.paint(connectors, 'dim')}{text}".rstrip()
+    ids = id_cells(data)
+    for place in range(len(data.view.rows)):
+        yield row_line(data, place, names.get(place, []), ids, screen)
+
+
+def id_cells(data: Picture) -> int:
+    """Return the width of the column of ids."""
+    return max((width(short_id(row.id)) for row in data.view.rows), default=8)
+
+
+def row_line(data: Picture, place: int, names: list[Branch], ids: int, screen: Screen) -> str:
+    """Return one row of the picture.
+
+    Args:
+        place: Index of the row.
+        names: Branches that end there, from `branches_by_row`.
+        ids: Width of the column of ids.
+    """
+    row = data.view.rows[place]
+    is_leaf = place == data.view.selected and data.session.leaf is not None
+    mark = screen.signs.leaf if is_leaf else screen.signs.active if row.active else " "
+    when = clock_of(row, screen, screen.columns is not None and screen.columns < 72)
+    start = f"{mark} {pad(short_id(row.id), ids)}  {when}  "
+    connectors = connect(row, screen)
+    text = words(row, marks(data, row, names, screen), screen, len(start) + len(connectors))
+    painted = paint_start(mark, pad(short_id(row.id), ids), when, row, is_leaf, screen) if screen.colour else start
+    return f"{painted}{screen.paint(connectors, 'dim')}{text}".rstrip()
 
 
 def heading(data: Picture, screen: Screen) -> Iterator[str]:
