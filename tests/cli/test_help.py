@@ -90,6 +90,9 @@ def test_examples_work_as_typed(name: str, talk: Terminal, monkeypatch: pytest.M
     folder = talk.folder / ".pi" / "agent" / "sessions" / "--proj--"
     folder.mkdir(parents=True)
     talk.ok("export", "-o", str(folder / "2026_talk.jsonl"))
+    for form, place in (("claude-code", ".claude/projects"), ("codex", ".codex/sessions")):
+        (talk.folder / place).mkdir(parents=True)
+        talk.ok("export", "--format", form, "-o", str(talk.folder / place / "rollout.jsonl"))
     if name != "export":
         talk.ok("export", "-o", "talk.jsonl")
     (talk.folder / "entries.jsonl").write_text('{"role":"user","content":"from a file"}\n')

@@ -34,7 +34,6 @@ COMMAND = Command(
         "pi-session import ~/.claude ~/.codex",
         "pi-session import --all --dry-run",
         "pi-session import talk.jsonl --report report.json",
-        "pi-session import --watch",
     ),
     json=(
         "One object: dryRun, totals, files (path, format, status, sessionId, child, added, shared, grown, branch, "
