@@ -83,6 +83,8 @@ class Talk:
             erase_when_done=True,
             reserve_space_for_menu=4,
         )
+        # Writing above the prompt would make the terminal cooked for a moment, and an Enter typed just then a line feed.
+        self.prompt.app.input.cooked_mode = nullcontext  # type: ignore[method-assign]
         self.questions = Questions(lambda: self.prompt.default_buffer, self.redraw)
         self.out = ctx.stdout
         self.printer = LivePrinter(ctx.stdout, ctx.screen, self.redraw)
@@ -145,18 +147,25 @@ class Talk:
             self.out = out or sys.stdout
             self.printer = LivePrinter(self.out, self.ctx.screen, self.redraw)
             await self.open(session)
-            async with anyio.create_task_group() as tasks:
-                self._tasks = tasks
-                tasks.start_soon(self._heed_signals)
-                if beside is not None:
-                    tasks.start_soon(beside)
-                await self._settle_cut_off(recover)
-                if not self._leaving:
-                    self.printer.note("Enter sends, Alt+Enter breaks the line, Ctrl-C stops, Ctrl-D leaves, /help")
-                while not self._leaving:
-                    await self._one_input()
-                await self._stop_working()
-                tasks.cancel_scope.cancel()
+            # Raw between prompts, too: what is typed while a command works must come in as the keys it is.
+            with self.prompt.app.input.raw_mode():
+                await self._talk_until_left(recover, beside)
+
+    async def _talk_until_left(
+        self, recover: str | None, beside: Callable[[], Coroutine[None, None, None]] | None
+    ) -> None:
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._heed_signals)
+            if beside is not None:
+                tasks.start_soon(beside)
+            await self._settle_cut_off(recover)
+            if not self._leaving:
+                self.printer.note("Enter sends, Alt+Enter breaks the line, Ctrl-C stops, Ctrl-D leaves, /help")
+            while not self._leaving:
+                await self._one_input()
+            await self._stop_working()
+            tasks.cancel_scope.cancel()
 
     async def _one_input(self) -> None:
         default, self.prefill = self.prefill, ""
