@@ -93,6 +93,10 @@ class JsonItems:
         self.repairs, self.losses = [], []
         return notes
 
+    def skip(self, line: int, message: str) -> None:
+        """Note an object that holds nothing for us."""
+        self.repairs.append(Repair(line, "not_understood", message))
+
     def __iter__(self) -> Iterator[Item]:
         """Yield each item, torn ones with their whole parts.
 

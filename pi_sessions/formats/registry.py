@@ -111,6 +111,8 @@ FORMATS = (
     Format("gemini-cli", "Gemini CLI", "gemini", (".jsonl", ".json")),
     Format("goose", "goose", "goose", (".db", ".jsonl")),
     Format("llm", "llm", "llm_logs", (".db",)),
+    Format("chatgpt", "ChatGPT", "chatgpt", (".json",)),
+    Format("claude-ai", "Claude.ai", "claude_ai", (".json",)),
     Format("messages", "Message list", "message_lists", (".json", ".jsonl", ".db", ".sqlite", ".sqlite3")),
     # Last: it says why a file is nobody's.
     Format("pi", "Pi", "pi_format"),
