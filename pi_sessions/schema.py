@@ -45,6 +45,7 @@ create table sessions(
 ) strict;
 create index sessions_last on sessions(last, last_entry);
 create index sessions_cwd on sessions(cwd);
+create index sessions_name on sessions(name) where name is not null;
 create index sessions_origin on sessions(origin) where origin is not null;
 create index sessions_parent on sessions(parent_session) where parent_session is not null;
 create table branches(

@@ -8,6 +8,7 @@ that wrote it, or else in one that shares it. Reads only, the index's upkeep apa
 from __future__ import annotations
 
 import sqlite3
+from itertools import islice
 
 from pi_sessions.connection import translate
 from pi_sessions.entry_text import KINDS, SUMMARIES, EntryText, entry_text
@@ -196,7 +197,7 @@ class _Search:
         indexed, why = self._bring_up(progress) if self.mode != "regex" else (0, None)
         if why is not None and self.mode == "fts":
             raise CannotError(f"--fts needs the index, but {why}", hint="search for words, or make the store writable")
-        named = list(self._named()) if self._wants_names() else []
+        named = list(islice(self._named(), self.limit + 1)) if self._wants_names() else []
         room = max(self.limit + 1 - len(named), 0)
         found: list[Hit] = []
         by = "index"
@@ -220,10 +221,10 @@ class _Search:
     def _search_inside(self, room: int, *, ready: bool) -> tuple[str, list[Hit]]:
         """Find parts of words: by a scan, or where that meets too many entries (names of JSON fields) by the words."""
         everywhere = ready and any(term.folded in FIELD_NAMES for term in self.terms)
-        rows = [] if everywhere else self._scanned_rows()
+        rows = [] if everywhere else self._scanned_rows(ready)
         inside = self._inside_words() if everywhere or (ready and len(rows) > MANY_ROWS) else None
         if everywhere and inside is None:
-            rows = self._scanned_rows()
+            rows = self._scanned_rows(ready)
         if inside is None:
             rows.sort(key=lambda row: (row[1] is not None, row[1] or 0, row[0]), reverse=True)
             return "scan", self._take((row[0] for row in rows), room, self._scanned)
@@ -288,14 +289,11 @@ class _Search:
                 ) from error
             raise translate(error, self.store.file) from error
 
-    def _scanned_rows(self) -> list[tuple[int, int | None]]:
+    def _scanned_rows(self, ready: bool) -> list[tuple[int, int | None]]:
         """Return key and time of entries whose stored text may have the terms."""
         where, values = self._conditions()
-        for term in self.terms:
-            patterns = term.like_patterns
-            if set("".join(patterns)) != {"%"}:
-                where += f" and ({' or '.join(f'''e.payload like ? escape '{ESCAPE}' ''' for _ in patterns)})"
-                values += patterns
+        like, patterns = self._terms_in("e.payload", accents=not ready)
+        where, values = where + like, values + patterns
         return self.execute(f"select e.key, e.ts from entries e where e.kind in ({_KINDS}) {where}", values).fetchall()
 
     def _conditions(self) -> tuple[str, list[Any]]:
@@ -360,24 +358,48 @@ class _Search:
 
     def _named(self) -> Iterator[Hit]:
         """Yield sessions by their names, newest first, then labelled entries."""
-        names = self.execute(
-            "select id, name from sessions where name is not null and deleted is null order by last desc"
-        ).fetchall()
-        for session_id, name in names:
+        names = self._like(
+            "select s.id, s.name, s.last from sessions s where s.name is not null and s.deleted is null", "s.name"
+        )
+        for session_id, name, _last in sorted(names, key=lambda row: row[2], reverse=True):
             if self._matches(name) and self.places.takes(session_id):
                 session = self.places.session(session_id)
                 told = snippet(name, self.mark, folds=self.pattern is None)
                 yield Hit("name", session, session.leaf, "", (), session.updated_ms, (session.branch,), True, *told, ())
-        labels = self.execute(
+        labels = self._like(
             "select s.id, l.target, l.text, e.id, e.ts from labels l join sessions s using(sid)"
-            " join entries e on e.key = l.target where s.deleted is null order by l.ts desc"
-        ).fetchall()
-        for session_id, key, text, entry_id, time_ms in labels:
+            " join entries e on e.key = l.target where s.deleted is null",
+            "l.text",
+        )
+        for session_id, key, text, entry_id, time_ms in sorted(labels, key=lambda row: row[4] or 0, reverse=True):
             if self._matches(text) and self.places.takes(session_id):
                 session = self.places.session(session_id)
                 told = snippet(text, self.mark, folds=self.pattern is None)
                 lies = self.places.branches_of(session, key)
                 yield Hit("label", session, entry_id, "", (), time_ms, *lies, *told, ())
+
+    def _like(self, query: str, column: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query whose column may hold the terms; which of them do is still to be looked at."""
+        where, values = self._terms_in(column, accents=True)
+        return self.execute(query + where, values).fetchall()
+
+    def _terms_in(self, column: str, *, accents: bool) -> tuple[str, list[Any]]:
+        """Return conditions, to be joined with `and`, that all texts with the terms meet.
+
+        Args:
+            accents: Also let all texts pass that may have the terms with accents. Not needed beside the index, which
+                has words without them.
+        """
+        where = ""
+        values: list[Any] = []
+        like = f"{column} like ? escape '{ESCAPE}'"
+        other = f" or {column} glob '*[^ -~]*' or instr({column}, '\\u')" if accents else ""
+        for term in self.terms:
+            patterns = term.like_patterns
+            if set("".join(patterns)) != {"%"}:
+                where += f" and ({' or '.join(like for _ in patterns)}{other})"
+                values += patterns
+        return where, values
 
     def _matches(self, text: str) -> bool:
         return self.pattern.search(text) is not None if self.pattern is not None else contains(text, self.terms)

@@ -167,6 +167,16 @@ def test_names_and_labels_are_found(store: SessionStore) -> None:
     assert hits[0].snippet[hits[0].marks[0][0] : hits[0].marks[0][1]] == "Lease"
 
 
+def test_accents_do_not_count_in_names_and_in_a_store_that_is_only_read(store: SessionStore) -> None:
+    session_id = say(store, "le café", "caf\u00e9 au lait")
+    store.set_name(session_id, "Über Café")
+    with SessionStore.open(store.file, read_only=True) as reader:
+        assert found(reader, "cafe") == ["e002", "e001"]
+        assert search(reader, "uber").hits[0].kind == "name"
+    assert found(store, "cafe") == ["e002", "e001"]
+    assert search(store, "UBER cafe").hits[0].kind == "name"
+
+
 def test_a_hit_knows_its_branch_and_whether_it_is_active(store: SessionStore) -> None:
     session_id = say(store, "start", "heron one")
     store.rewind(session_id, "e001")
