@@ -125,7 +125,7 @@ class _Rollout:
         self._answer: _Answer | None = None
         self._calls: dict[str, str] = {}
         self._questions: list[StoredEntry] = []
-        self._said: Counter[tuple[str, str]] = Counter()
+        self._said: Counter[tuple[str, int]] = Counter()
         self._heard: list[_Heard] = []
         self._total: object = None
 
@@ -379,7 +379,7 @@ class _Rollout:
             if heard.role == role and heard.text == text:
                 self._heard.remove(heard)
                 return heard
-        self._said[role, text] += 1
+        self._said[role, hash(text)] += 1
         return None
 
     def _hear(self, kind: str, text: str) -> None:
@@ -393,8 +393,8 @@ class _Rollout:
             self._heard.append(_Heard("reasoning", text, self._line, self._time_ms))
             return
         role = "user" if kind == "user_message" else "assistant"
-        if self._said[role, text] > 0:
-            self._said[role, text] -= 1
+        if self._said[role, hash(text)] > 0:
+            self._said[role, hash(text)] -= 1
             return
         if role == "user":
             self._flush()

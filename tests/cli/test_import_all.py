@@ -4,10 +4,14 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pi_session_cli.main import main
+from pi_sessions.formats.parsed import ParsedSession
+from pi_sessions.results import ImportResult
+from pi_sessions.store import SessionStore
 from tests.cli.launcher import Stream, Terminal
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -138,3 +142,47 @@ def test_export_writes_for_the_other_tool_and_says_what_is_missing(shell: Termin
         form,
         "unchanged" if form != "codex" else "grown",
     )
+
+
+@pytest.mark.parametrize(("sample", "form"), [("claude-code-reduced", "claude-code"), ("codex-reduced", "codex")])
+def test_a_session_goes_on_here_and_back_to_its_own_tool(shell: Terminal, sample: str, form: str) -> None:
+    shell.cwd = str(shell.folder)
+    shell.ok("import", str(SAMPLES / f"{sample}.jsonl"))
+    script = str(FIXTURES / "scripts" / "hello.json")
+    for question in ("Go on.", "And now?"):
+        assert "Hello." in shell.ok("run", question, "--last", "--script", script).out
+    shell.ok("fork")
+    shell.ok("compact", "--offline", "--to", "@-1")
+    before = [each["message"] for each in json.loads(shell.ok("context", "--json").out)["messages"]]
+    assert "compactionSummary" in [message["role"] for message in before]
+    file = str(shell.folder / "back.jsonl")
+    shell.ok("export", "--format", form, "-o", file)
+    fresh = {"PI_SESSION_DB": str(shell.folder / "fresh.db")}
+    told = json.loads(shell.ok("import", file, "--json", env=fresh).out)
+    assert (told["files"][0]["format"], told["totals"]["losses"]) == (form, 0)
+    after = [each["message"] for each in json.loads(shell.ok("context", "--json", env=fresh).out)["messages"]]
+    assert [message for message in after if message["role"] != "system"] == [
+        message for message in before if message["role"] != "system"
+    ]
+
+
+def test_an_interrupted_import_goes_on_where_it_was(
+    shell: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = SessionStore.import_session
+    calls: list[str] = []
+
+    def interrupted(self: SessionStore, parsed: ParsedSession, **more: Any) -> ImportResult:
+        calls.append(parsed.id)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return whole(self, parsed, **more)
+
+    monkeypatch.setattr(SessionStore, "import_session", interrupted)
+    ran = shell.run("import", "--all", "--yes", "--json")
+    assert ran.code == 130
+    assert [each["status"] for each in json.loads(ran.out)["files"]] == ["new", "new"]
+    monkeypatch.undo()
+    told = json.loads(shell.ok("import", "--all", "--yes", "--json").out)
+    assert [each["status"] for each in told["files"]].count("unchanged") == 2
+    assert told["totals"]["sessions"] == 7
