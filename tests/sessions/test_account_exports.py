@@ -13,7 +13,7 @@ import pytest
 
 from pi_sessions.errors import SourceError
 from pi_sessions.formats.parsed import ParsedSession
-from pi_sessions.formats.registry import find_sources, identify
+from pi_sessions.formats.registry import find_sources
 from pi_sessions.store import SessionStore
 from tests.sessions.foreign import FORMATS, context_of, kinds, read_all, totals
 
@@ -124,12 +124,10 @@ def test_a_file_that_is_cut_keeps_every_whole_message(name: str, source: Path, t
     for cut in range(200, len(raw), 997):
         path = tmp_path / "conversations.json"
         path.write_bytes(raw[:cut])
-        format = identify(str(path)).format
-        assert format is not None
         try:
             sessions = read_all(name, path)
         except SourceError:
-            assert not last > 0
+            assert last <= 0
             continue
         kept = {entry.id for session in sessions.values() for entry in session.entries}
         assert kept <= whole
