@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pi_sessions.records import Record
 
+SHORTEST_KEY = 12
 WORD = "A-Za-z0-9"
 DASHED = r"A-Za-z0-9_\-"
 
@@ -23,6 +24,7 @@ class Rule(Record):
         pattern: Regular expression; the secret is the group `secret`, or the whole match when there is none.
         hints: The pattern can match only where one of these stands in the text (in small letters when `folded`).
         folded: The hints are looked for in the text in small letters.
+        in_word: All of it, hint included, is one word of at least `SHORTEST_KEY` letters, digits and `_-.+/=~:`.
         guarded: The value found must look like a secret and not like a reference to one (`secrets.is_plausible`).
     """
 
@@ -30,6 +32,7 @@ class Rule(Record):
     pattern: str
     hints: tuple[str, ...]
     folded: bool = False
+    in_word: bool = False
     guarded: bool = False
 
 
@@ -42,7 +45,7 @@ def prefixed(kind: str, *beginnings: str, alphabet: str = DASHED, least: int = 8
         least: How many of them make a key.
     """
     begins = "|".join(each.replace(".", r"\.") for each in beginnings)
-    return Rule(kind, rf"(?<![A-Za-z0-9])(?:{begins})[{alphabet}]{{{least},}}", beginnings)
+    return Rule(kind, rf"(?<![A-Za-z0-9])(?:{begins})[{alphabet}]{{{least},}}", beginnings, in_word=True)
 
 
 BLOCKS = (
@@ -54,7 +57,12 @@ BLOCKS = (
         ("PRIVATE KEY",),
     ),
     prefixed("age-key", "AGE-SECRET-KEY-1", alphabet="A-Z0-9"),
-    Rule("jwt", r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*)*", ("eyJ",)),
+    Rule(
+        "jwt",
+        r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*)*",
+        ("eyJ",),
+        in_word=True,
+    ),
     Rule("jwt", r"(?<![A-Za-z0-9])eyJ(?:hbGciOi|0eXAiOi)[A-Za-z0-9_\-]{4,}", ("eyJhbGciOi", "eyJ0eXAiOi")),
 )
 
@@ -62,7 +70,9 @@ MODEL_PROVIDERS = (
     prefixed("anthropic-key", "sk-ant-"),
     prefixed("openai-key", "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-"),
     prefixed("openrouter-key", "sk-or-"),
-    Rule("api-key", r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_\-]*[0-9]|[a-z_\-]*[A-Z])[A-Za-z0-9_\-]{16,}", ("sk-",)),
+    Rule(
+        "api-key", r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_\-]*[0-9]|[a-z_\-]*[A-Z])[A-Za-z0-9_\-]{16,}", ("sk-",), in_word=True
+    ),
     prefixed("google-key", "AIza", least=16),
     prefixed("huggingface-token", "hf_", "api_org_", alphabet=WORD, least=16),
     prefixed("groq-key", "gsk_", alphabet=WORD, least=16),

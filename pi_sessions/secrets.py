@@ -11,7 +11,7 @@ import json
 import re
 
 from pi_sessions.records import Record
-from pi_sessions.secret_rules import NAME_HINTS, RULES, SECRET_NAME
+from pi_sessions.secret_rules import NAME_HINTS, RULES, SECRET_NAME, SHORTEST_KEY
 from pi_sessions.stored import StoredEntry, dump
 
 TYPE_CHECKING = False
@@ -29,6 +29,7 @@ LONGEST_NAME = 64
 MARK = "[redacted:"
 PICTURE = "image"
 
+_LONG_WORD = re.compile(rf"[A-Za-z0-9_\-.+/=~:]{{{SHORTEST_KEY},}}")
 _SIGN = re.compile(r"[=:]")
 _VALUE = re.compile(
     r"(?<![=!<>:+\-*/|&])(?P<sign>=>|:=|=(?![=~])|:(?![:/=]))\s{0,4}(?P<open>\\*[\"'`]?)"
@@ -44,7 +45,7 @@ _PLACEHOLDER = re.compile(
 )
 _CUT = re.compile(r"(?:…|\.{3}|\Z)")
 _compiled: dict[str, re.Pattern[str]] = {}
-_hints: dict[int, tuple[Sequence[Rule], list[tuple[str, Rule]], list[tuple[str, Rule]]]] = {}
+_hints: dict[int, _Hints] = {}
 
 
 class Found(Record):
@@ -150,17 +151,34 @@ def _by_rules(text: str, rules: Sequence[Rule]) -> Iterator[Found]:
 
 
 def _possible(text: str, rules: Sequence[Rule]) -> Iterable[Rule]:
-    """Return the rules whose hints stand in a text; most texts hold none, and looking for those is all they cost."""
+    """Return the rules whose hints stand in a text; most texts hold none, and looking for those is all they cost.
+
+    Hints that are the beginning of a key are looked for in the long words of the text only: no key is shorter.
+    """
     hints = _hints.get(id(rules))
-    if hints is None or hints[0] is not rules:
-        told = [(hint, rule) for rule in rules for hint in rule.hints]
-        plain = [(hint, rule) for hint, rule in told if not rule.folded]
-        hints = _hints[id(rules)] = (rules, plain, [(hint, rule) for hint, rule in told if rule.folded])
-    found = {rule.pattern: rule for hint, rule in hints[1] if hint in text}
-    if hints[2]:
+    if hints is None or hints.rules is not rules:
+        hints = _hints[id(rules)] = _Hints(rules)
+    found = {rule.pattern: rule for hint, rule in hints.plain if hint in text}
+    words = "\n".join(_LONG_WORD.findall(text))
+    if words:
+        found |= {rule.pattern: rule for hint, rule in hints.in_words if hint in words}
+    if hints.folded:
         lowered = text.lower()
-        found |= {rule.pattern: rule for hint, rule in hints[2] if hint in lowered}
+        found |= {rule.pattern: rule for hint, rule in hints.folded if hint in lowered}
     return found.values()
+
+
+class _Hints:
+    """The hints of some rules by how they are looked for."""
+
+    __slots__ = ("folded", "in_words", "plain", "rules")
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        told = [(hint, rule) for rule in rules for hint in rule.hints]
+        self.rules = rules
+        self.folded = [each for each in told if each[1].folded]
+        self.in_words = [each for each in told if each[1].in_word]
+        self.plain = [each for each in told if not each[1].folded and not each[1].in_word]
 
 
 def _assigned(text: str) -> Iterator[Found]:

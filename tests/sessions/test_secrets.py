@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pi_sessions.secret_rules import RULES
+from pi_sessions.secret_rules import RULES, SHORTEST_KEY
 from pi_sessions.secrets import Redactor, environment_secrets, find_secrets, names_secret, redact
 from pi_sessions.stored import StoredEntry
 from tests.sessions.pi_files import CASES
@@ -269,3 +269,6 @@ def test_every_rule_compiles_and_has_hints() -> None:
     for rule in RULES:
         assert re.compile(rule.pattern)
         assert all(rule.hints)
+        if rule.in_word:
+            least = sum(map(int, re.findall(r"\{(\d+),", rule.pattern)))
+            assert all(len(hint) + least >= SHORTEST_KEY for hint in rule.hints), rule
