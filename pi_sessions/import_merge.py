@@ -185,6 +185,10 @@ class Merge:
         may_grow = old.get("role") == "assistant" and self._untouched and continues(before, after)
         if before != after and not may_grow:
             return None
+        if before != after:
+            from pi_sessions.search_index import forget_from
+
+            forget_from(self.store.connection, self.sid, key)
         self.writer.rewrite(key, entry)
         self.grown += 1
         return key

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pi_sessions.connection import WriteTransaction
 from pi_sessions.entry_text import KINDS, entry_text
 from pi_sessions.errors import StoreBusyError
-from pi_sessions.forest import LAST_POSITION, first_key
+from pi_sessions.forest import LAST_POSITION, first_key, segment_of
 from pi_sessions.search_query import indexed_form
 
 TYPE_CHECKING = False
@@ -112,6 +112,24 @@ def forget_segments(connection: sqlite3.Connection, segments: Iterable[int]) -> 
         rows = connection.execute(_ENTRIES, (first_key(segment) - 1, row[0], -1)).fetchall()
         connection.executemany(_FORGET, [(key, text) for key, text in _texts(rows) if text])
         connection.execute("delete from indexed_segments where segment = ?", (segment,))
+
+
+def forget_from(connection: sqlite3.Connection, sid: int, key: int) -> None:
+    """Take an entry that is about to be rewritten, and all behind it in its segment, out of the index.
+
+    Args:
+        connection: In the write transaction that rewrites it.
+        sid: Session that wrote it; the next catch-up looks at it again.
+        key: The entry, as it still stands.
+    """
+    segment = segment_of(key)
+    row = connection.execute("select last from indexed_segments where segment = ?", (segment,)).fetchone()
+    if row is None or row[0] < key:
+        return
+    rows = connection.execute(_ENTRIES, (key - 1, row[0], -1)).fetchall()
+    connection.executemany(_FORGET, [(each, text) for each, text in _texts(rows) if text])
+    connection.execute("update indexed_segments set last = ? where segment = ?", (key - 1, segment))
+    connection.execute("delete from indexed_sessions where sid = ?", (sid,))
 
 
 def clear(connection: sqlite3.Connection) -> None:

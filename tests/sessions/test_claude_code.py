@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pi_sessions.file_operations import file_operations
+from pi_sessions.search_index import catch_up, is_behind
 from pi_sessions.store import SessionStore
 from tests.sessions.foreign_files import (
     FORMATS,
@@ -263,6 +264,18 @@ def test_an_answer_that_was_read_in_part_becomes_whole_and_is_not_doubled(tmp_pa
             entry.to_dict() for entry in path_of(whole)
         ]
         assert store.connection.execute("select count(*) from entries").fetchone()[0] == len(whole.entries)
+
+
+def test_the_index_follows_an_answer_that_grew(tmp_path: Path) -> None:
+    records = records_of(CASES / "s15-split-assistant-message" / "split-message.jsonl")
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        for count in (3, 4, 9):
+            take_in(store, write_lines(tmp_path / "growing.jsonl", *records[:count]))
+            catch_up(store.connection)
+        found = store.connection.execute("select rowid from entry_index where entry_index match 'look AND both'")
+        assert len(found.fetchall()) == 1
+        assert store.connection.execute("insert into entry_index(entry_index) values('integrity-check')") is not None
+        assert not is_behind(store.connection)
 
 
 def test_a_session_that_went_on_in_both_places_becomes_two_branches(tmp_path: Path) -> None:
