@@ -23,6 +23,14 @@ SHOWN = {
     "show-entry": ["show", "@"],
     "ops": ["ops", "--limit", "2"],
     "branch": ["branch"],
+    "search": ["search", "lease renew", "-n", "4"],
+    "search-cjk": ["search", "日本", "-n", "3"],
+    "diff": ["diff", "0195c0de:first-way", "0195c0de:@-3"],
+    "diff-side-by-side": ["diff", "0195c0de:first-way", "0195c0de:@-3", "--side-by-side"],
+    "stats": ["stats"],
+    "stats-branch": ["stats", "0195c0de", "--by", "branch"],
+    "stats-tool": ["stats", "--by", "tool"],
+    "stats-session": ["stats", "--by", "session"],
 }
 
 
@@ -49,7 +57,13 @@ def test_picture(name: str, columns: int, sample: Terminal, request: pytest.Fixt
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-@pytest.mark.parametrize("name", ["tree", "tree-all", "ls", "ops", "branch"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("tree", "tree-all", "ls", "ops", "branch", "search", "search-cjk", "diff", "diff-side-by-side"),
+        *("stats-branch", "stats-tool", "stats-session"),
+    ],
+)
 def test_no_line_is_wider_than_the_terminal(name: str, columns: int, sample: Terminal) -> None:
     from pi_session_cli.render.width import width
 

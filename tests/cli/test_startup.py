@@ -43,6 +43,8 @@ HOT = [
     ["branch"],
     ["name"],
     ["append", "text"],
+    ["search", "text"],
+    ["stats"],
     ["ls", "--help"],
     ["--version"],
 ]
