@@ -43,7 +43,6 @@ HOT = [
     ["branch"],
     ["name"],
     ["append", "text"],
-    ["search", "text"],
     ["stats"],
     ["ls", "--help"],
     ["--version"],
