@@ -14,10 +14,12 @@ from types import TracebackType
 from typing import Any, Self
 
 import pexpect
+from pexpect import fdpexpect
 
 from pi_session_cli.main import main
 from pi_sessions import SessionStore
 from tests.cli.launcher import Stream
+from tests.cli.pty_server import TerminalServer
 
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>])")
 PROGRAM = [sys.executable, "-W", "error", "-m", "pi_session_cli"]
@@ -25,9 +27,14 @@ LIMIT_S = 10
 
 
 class Person:
-    """Somebody with a folder, a store and a script for the model."""
+    """Somebody with a folder, a store and a script for the model.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        server: Starts programs in terminals quickly; without it each is started on its own.
+    """
+
+    def __init__(self, folder: Path, server: TerminalServer | None = None) -> None:
+        self.server = server
         self.work = folder / "work"
         self.work.mkdir()
         self.db = folder / "sessions.db"
@@ -68,7 +75,9 @@ class Person:
 
     def resume(self, *argv: str, **env: str) -> Terminal:
         """Open the conversation in a terminal."""
-        return Terminal([*PROGRAM, "resume", *argv], self.work, self.env | env)
+        if self.server is None:
+            return Terminal([*PROGRAM, "resume", *argv], self.work, self.env | env)
+        return ForkedTerminal(self.server, ["resume", *argv], self.work, self.env | env)
 
     def store(self) -> SessionStore:
         """Open the store to look at it."""
@@ -116,8 +125,11 @@ class Terminal:
         self.child = pexpect.spawn(
             command[0], command[1:], cwd=str(cwd), env=env, encoding="utf-8", dimensions=(30, 110), timeout=LIMIT_S
         )
-        self.child.delaybeforesend = None
         self.child.delayafterclose = self.child.delayafterterminate = 0.01
+        self._watch()
+
+    def _watch(self) -> None:
+        self.child.delaybeforesend = None
         self._raw: list[str] = []
         self.child.logfile_read = self
 
@@ -171,6 +183,30 @@ class Terminal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.child.close(force=True)
+
+
+class ForkedTerminal(Terminal):
+    """The program in a terminal, forked from a process that has loaded it."""
+
+    def __init__(self, server: TerminalServer, argv: list[str], cwd: Path, env: dict[str, str]) -> None:
+        self._server = server
+        self._master = server.start(argv, str(cwd), env)
+        self._ended = False
+        self.child = fdpexpect.fdspawn(self._master, encoding="utf-8", timeout=LIMIT_S)
+        self._watch()
+
+    def ends(self) -> int:
+        self.child.expect(pexpect.EOF)
+        self._ended = True
+        return self._server.exit_code(LIMIT_S)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Closing our end hangs the terminal up.
+        self.child.close()
+        if not self._ended:
+            self._server.exit_code(LIMIT_S)
 
 
 def text_of(message: dict[str, Any]) -> str:

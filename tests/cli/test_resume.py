@@ -1,6 +1,7 @@
 """`resume`, driven in a real terminal with the scripted model."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,16 +12,25 @@ from pi_session_cli.render.markdown import MarkdownLines
 from pi_session_cli.render.screen import UNICODE, Screen
 from tests.cli.launcher import Stream
 from tests.cli.launcher import Terminal as Shell
+from tests.cli.pty_server import TerminalServer
 from tests.cli.pty_talk import Person
 
 READY = "Ctrl-D leaves"
 LONG = "one two three four five six seven eight nine ten eleven twelve"
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[TerminalServer]:
+    """Return what starts the program in terminals."""
+    server = TerminalServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def person(tmp_path: Path) -> Person:
+def person(tmp_path: Path, server: TerminalServer) -> Person:
     """Return a person whose current session has one question and its answer."""
-    person = Person(tmp_path)
+    person = Person(tmp_path, server)
     ran = person.run("run", "Why is the lease lost?", *person.script("The heartbeat stalls."))
     assert ran.returncode == 0, ran.stderr
     person.run("name", "lease bug")
@@ -28,6 +38,8 @@ def person(tmp_path: Path) -> Person:
 
 
 def test_opening_says_where_you_are_and_leaving_how_to_come_back(person: Person) -> None:
+    # This one starts the program as the shell does.
+    person.server = None
     with person.resume(*person.script()) as terminal:
         terminal.sees(READY)
         opening = terminal.seen
