@@ -61,11 +61,13 @@ def is_record(value: object) -> bool:
     if not isinstance(value, dict):
         return False
     kind = value.get("type")
+    if not isinstance(kind, str):
+        return False
     if kind in _CHAIN:
         return isinstance(value.get("uuid"), str) and ("parentUuid" in value or "sessionId" in value)
-    if isinstance(kind, str) and kind in META_KINDS:
+    if kind in META_KINDS:
         return META_KINDS[kind] in value
-    return isinstance(kind, str) and "sessionId" in value and isinstance(value["sessionId"], str)
+    return isinstance(value.get("sessionId"), str)
 
 
 def detect(path: str, head: bytes) -> str | None:

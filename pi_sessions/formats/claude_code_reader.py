@@ -390,7 +390,9 @@ class _Chain:
             entry = self.builder.not_understood(kind, data, **where)
         if kind == "ai-title" and isinstance(record.get("aiTitle"), str):
             self.title = record["aiTitle"].strip() or self.title
-        elif kind == "summary" and record.get("leafUuid") in self.named and isinstance(record.get("summary"), str):
+        elif (
+            kind == "summary" and _text(record.get("leafUuid")) in self.named and isinstance(record.get("summary"), str)
+        ):
             self.title = record["summary"].strip() or self.title
         elif kind == "last-prompt" and isinstance(record.get("leafUuid"), str):
             self.last_prompt = (line, record["leafUuid"])

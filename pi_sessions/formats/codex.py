@@ -82,7 +82,7 @@ def is_old_record(value: object) -> bool:
             and "message" not in value
             and any(str(it).startswith(("input_", "output_")) for it in inside)
         )
-    return kind in ITEM_KINDS and ("call_id" in value or "summary" in value)
+    return isinstance(kind, str) and kind in ITEM_KINDS and ("call_id" in value or "summary" in value)
 
 
 def detect(path: str, head: bytes) -> str | None:

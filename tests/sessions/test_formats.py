@@ -234,7 +234,7 @@ def test_bytes_changed_anywhere_never_break_a_reader(name: str, data: st.DataObj
                 check(session)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(EVERY)), st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3),
