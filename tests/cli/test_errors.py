@@ -61,6 +61,7 @@ def test_an_unknown_pi_session_id_is_never_passed_over(talk: Terminal) -> None:
 def test_reading_commands_never_make_a_store(shell: Terminal) -> None:
     lines = {"show": ["x"], "rewind": ["@"], "switch": ["b"], "name": ["x"], "rm": ["x"], "label": ["@", "x"]}
     lines |= {"omit": ["@"], "append": ["text"], "import": ["nothing-there"], "branch": ["b"]}
+    lines |= {"search": ["x"], "diff": ["x"], "scrub": ["a secret", "--yes"]}
     for name in NAMES:
         if name not in ("new", "run", "resume", "demo", "help", "config", "models"):
             ran = shell.run(name, *lines.get(name, []))
