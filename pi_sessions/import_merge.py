@@ -27,6 +27,7 @@ _REFERENCES = {
     "label": "targetId",
     "branch_summary": "fromId",
 }
+_KEPT = "firstKeptEntryId"
 # What a copy made by another program may say differently.
 _VOLATILE = ("timestamp", "usage", "claudeCode", "codex", "firstKeptEntryId", "targetId", "fromId")
 
@@ -44,6 +45,7 @@ class Merge:
 
     Attributes:
         added, shared, grown: Counts of entries.
+        first_seen: Shared entries that the session did not see before.
         come: (key, line, foreign id) of each added entry.
         renamed: Id in the source -> id in the store, where they differ.
     """
@@ -68,10 +70,16 @@ class Merge:
         self.added = 0
         self.shared = 0
         self.grown = 0
+        self.first_seen = 0
         self._untouched = untouched
         self._kin = tuple(kin)
         self._shared_keys: set[int] = set()
-        self._own = {} if fresh else {entry.id: entry.key for entry in store.forest.in_append_order(sid)}
+        held = [] if fresh else store.forest.in_append_order(sid)
+        self._own = {entry.id: entry.key for entry in held}
+        self._own_below: dict[int | None, list[int]] = {}
+        for entry in held:
+            above = self._own.get(entry.parent_id) if entry.parent_id is not None else None
+            self._own_below.setdefault(above, []).append(entry.key)
         # Label entries of the source: key -> the nearest entry above that is no label.
         self._labels: dict[int, int | None] = {}
         if self.writer.first_user_key is None:
@@ -97,6 +105,7 @@ class Merge:
                 self.shared += 1
                 self._shared_keys.add(key)
                 if entry.id not in self._own:
+                    self.first_seen += 1
                     self.writer.note(_at(entry, key))
             else:
                 self.added += 1
@@ -121,9 +130,42 @@ class Merge:
             candidates.sort(key=lambda key: key != own)
         for key in candidates:
             agrees = self._unlabelled(self.store.forest.parent(key)) == above
-            if agrees and same_content(self.store.forest.entry(key), entry):
+            if agrees and self._says_the_same(key, entry):
                 return key
+        renamed = None if own is None else self._find_renamed(entry, parent)
+        if renamed is not None:
+            return renamed
         return self._find_copied(entry, parent) if self._kin else None
+
+    def _says_the_same(self, key: int, entry: StoredEntry) -> bool:
+        stored = self.store.forest.entry(key)
+        return same_content(stored, entry) or self._keeps_the_same(stored, entry)
+
+    def _keeps_the_same(self, stored: StoredEntry, entry: StoredEntry) -> bool:
+        """Whether two compactions differ only in naming a label entry, or the entry after it, as the first kept."""
+        if stored.type != "compaction" or entry.type != "compaction" or stored.time_ms != entry.time_ms:
+            return False
+        own = [{name: value for name, value in each.fields.items() if name != _KEPT} for each in (stored, entry)]
+        row = self.store.connection.execute("select keep from compactions where key = ?", (stored.key,)).fetchone()
+        keep = row[0] if row else None
+        key = self.keys.get(str(entry.fields.get(_KEPT)))
+        while key is not None and keep is not None and key != keep and self._is_label(self.store.forest.parent(key)):
+            key = self.store.forest.parent(key)
+        return own[0] == own[1] and key is not None and key == keep
+
+    def _is_label(self, key: int | None) -> bool:
+        row = self.store.connection.execute("select kind from entries where key = ?", (key,)).fetchone()
+        return row is not None and row[0] == "label"
+
+    def _find_renamed(self, entry: StoredEntry, parent: int | None) -> int | None:
+        """Return the entry an earlier import stored under another id, because its own was taken by other content."""
+        said_here = self._with_renamed_reference(entry) if entry.type in _REFERENCES else entry
+        for key in self._own_below.get(parent, ()):
+            stored = self.store.forest.entry(key)
+            if stored.id != entry.id and same_content(stored, said_here):
+                self.renamed[entry.id] = stored.id
+                return key
+        return None
 
     def _unlabelled(self, key: int | None) -> int | None:
         """Return the entry itself, or its nearest ancestor that is no label."""

@@ -12,6 +12,7 @@ from pi_sessions.appending import FIRST_MESSAGE_CHARS, clean_name
 from pi_sessions.journal import Journal
 from pi_sessions.origins import Origins, write_origins
 from pi_sessions.pauses import CollectionsPaused
+from pi_sessions.records import Record
 from pi_sessions.results import ImportResult
 from pi_sessions.texts import one_line
 
@@ -22,6 +23,22 @@ if TYPE_CHECKING:
 
 MAIN = "main"
 _FILE_OF_SESSION = re.compile(r"_([A-Za-z0-9][A-Za-z0-9._-]*)\.jsonl$")
+
+
+class Followed(Record):
+    """Where an import left the branch that follows its source.
+
+    Attributes:
+        branch: Its name.
+        leaf: Key of its leaf; None before the first entry.
+        moved: Whether this import moved it forward.
+        is_new: Whether this import made it, because somebody had moved the one before.
+    """
+
+    branch: str
+    leaf: int | None
+    moved: bool
+    is_new: bool
 
 
 class Importing(Origins):
@@ -50,7 +67,7 @@ class Importing(Origins):
             if sid is not None and removed and not restore:
                 return ImportResult(self._session_of(sid), removed_before=True)
             if sid is not None and not removed and self._imported(sid, parsed):
-                return ImportResult(self._session_of(sid), shared=len(parsed.entries), unchanged=True)
+                return self._again(sid, parsed, place)
             if sid is None:
                 sid = self._first_import(parsed)
             journal = Journal(self.connection)
@@ -68,9 +85,17 @@ class Importing(Origins):
             self._link_children(sid, parsed)
             if place is not None:
                 journal.set_place(place, sid)
-            branch, moved = self._move_leaf(journal, sid, merge, parsed)
+            followed = self._follow_source(journal, sid, merge, merge.key_of(parsed.leaf), removed)
             self._take_facts(journal, sid, merge, parsed, created)
-            return self._imported_result(journal, sid, merge, parsed, created, branch, moved)
+            return self._imported_result(journal, sid, merge, parsed, created, followed)
+
+    def _again(self, sid: int, parsed: ParsedSession, place: str | None) -> ImportResult:
+        """Answer for a source that holds nothing new; it still becomes the current session where that is asked for."""
+        journal = Journal(self.connection)
+        if place is not None:
+            journal.set_place(place, sid)
+        op = journal.record(sid, self.clock(), "import", f"import {parsed.source}") if journal.changes else None
+        return ImportResult(self._session_of(sid), shared=len(parsed.entries), unchanged=True, op=op)
 
     def _imported_result(
         self,
@@ -79,19 +104,22 @@ class Importing(Origins):
         merge: Merge,
         parsed: ParsedSession,
         created: bool,
-        branch: str | None,
-        moved: bool,
+        followed: Followed,
     ) -> ImportResult:
-        unchanged = not merge.added and not merge.grown and not journal.changes
-        op = None if unchanged else journal.record(sid, self.clock(), "import", f"import {parsed.source}")
-        self._remember_import(sid, op, merge, parsed)
+        unchanged = not merge.added and not merge.grown and all(change[0] == "place" for change in journal.changes)
+        op = (
+            journal.record(sid, self.clock(), "import", f"import {parsed.source}")
+            if journal.changes or merge.added
+            else None
+        )
+        self._remember_import(sid, op, merge, parsed, followed)
         return ImportResult(
             self._session_of(sid),
             created=created,
             added=merge.added,
             shared=merge.shared,
-            moved_main=moved and not created,
-            new_branch=branch,
+            moved_main=followed.moved and not created,
+            new_branch=followed.branch if followed.is_new else None,
             unchanged=unchanged,
             renamed_entries=tuple(merge.renamed.items()),
             op=op,
@@ -201,28 +229,32 @@ class Importing(Origins):
             number += 1
         return f"{session_id}-{number}"
 
-    def _move_leaf(self, journal: Journal, sid: int, merge: Merge, parsed: ParsedSession) -> tuple[str | None, bool]:
-        """Move an untouched branch to the source's leaf, else name the source's leaf as a branch of its own."""
-        leaf = merge.key_of(parsed.leaf)
+    def _follow_source(self, journal: Journal, sid: int, merge: Merge, leaf: int | None, restored: bool) -> Followed:
+        """Move the branch that follows the source to the source's leaf.
+
+        That is the branch the last import moved, as long as nobody else has moved it since. Otherwise the source's leaf
+        becomes a branch of its own, which the next import follows. A source that brings nothing (an older copy, say)
+        moves nothing.
+        """
         row = self.connection.execute(
-            "select leaf from imports where sid = ? order by import desc limit 1", (sid,)
+            "select branch, leaf from imports where sid = ? order by import desc limit 1", (sid,)
         ).fetchone()
-        main = self.connection.execute("select leaf from branches where sid = ? and name = ?", (sid, MAIN)).fetchone()
+        name, left_at = row or (MAIN, None)
+        found = self.connection.execute("select leaf from branches where sid = ? and name = ?", (sid, name)).fetchone()
+        stays = Followed(name, left_at, moved=False, is_new=False)
         if leaf is None:
-            return None, False
-        if main is not None and (main[0] is None if row is None else row[0] == main[0]):
-            if main[0] == leaf or (main[0] is not None and self.forest.is_on_path(leaf, main[0])):
-                return None, False
-            journal.set_branch(sid, MAIN, leaf)
-            return None, True
-        if row is not None and row[0] == leaf:
-            return None, False
+            return stays
+        now = found[0] if found else None
+        brings_something = merge.added or merge.grown or merge.first_seen
+        if found is not None and (now == left_at if brings_something else restored and now is None):
+            journal.set_branch(sid, name, leaf)
+            return Followed(name, leaf, moved=now != leaf, is_new=False)
         leaves = self.connection.execute("select leaf from branches where sid = ?", (sid,)).fetchall()
-        if any(self.forest.is_on_path(leaf, other) for (other,) in leaves):
-            return None, False
+        if not brings_something or any(self.forest.is_on_path(leaf, other) for (other,) in leaves):
+            return stays
         branch = self._free_branch(sid, MAIN)
         journal.set_branch(sid, branch, leaf)
-        return branch, False
+        return Followed(branch, leaf, moved=False, is_new=True)
 
     def _take_facts(self, journal: Journal, sid: int, merge: Merge, parsed: ParsedSession, created: bool) -> None:
         """Take name and labels from the source, unless the person set or cleared them later."""
@@ -245,14 +277,16 @@ class Importing(Origins):
                 (one_line(parsed.title, FIRST_MESSAGE_CHARS), sid),
             )
 
-    def _remember_import(self, sid: int, op: int | None, merge: Merge, parsed: ParsedSession) -> None:
+    def _remember_import(
+        self, sid: int, op: int | None, merge: Merge, parsed: ParsedSession, followed: Followed
+    ) -> None:
         from pi_sessions.import_merge import opening_of
 
         cursor = self.connection.execute(
-            "insert into imports(sid, op, leaf, at, format, source, source_id, digest, size, mtime, lines, entries,"
-            " importer, opening) values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "insert into imports(sid, op, branch, leaf, at, format, source, source_id, digest, size, mtime, lines,"
+            " entries, importer, opening) values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                sid, op, merge.key_of(parsed.leaf), self.clock(), parsed.format, parsed.source, parsed.id,
+                sid, op, followed.branch, followed.leaf, self.clock(), parsed.format, parsed.source, parsed.id,
                 parsed.digest, parsed.size, parsed.mtime_ms, parsed.lines_read, len(parsed.entries), parsed.importer,
                 opening_of(parsed) if parsed.copied else None,
             ),

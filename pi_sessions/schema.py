@@ -125,10 +125,12 @@ create table operations(
   undone_by integer
 ) strict;
 create index operations_sid on operations(sid, op);
+create index operations_undoes on operations(undoes) where undoes is not null;
 create table imports(
   import integer primary key,
   sid integer not null references sessions(sid),
   op integer,
+  branch text not null,
   leaf integer,
   at integer not null,
   format text not null,

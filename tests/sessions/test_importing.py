@@ -301,3 +301,87 @@ def test_an_exported_fork_comes_back_as_the_session_it_is(store: SessionStore, t
             json.dumps(one.to_dict()) for one in store.path("f1")
         ]
         assert other.session("f1").name == "Mine"
+
+
+# --- copies of other ages ---------------------------------------------------------------------------------------------
+
+
+def line(entry_id: str, parent: str | None, text: str, minute: int) -> dict[str, object]:
+    message = {"role": "user", "content": text, "timestamp": 1767225600000 + minute * 60000}
+    time = f"2026-01-01T00:{minute:02d}:00.000Z"
+    return {"type": "message", "id": entry_id, "parentId": parent, "timestamp": time, "message": message}
+
+
+def source(folder: Path, *entries: dict[str, object]) -> ParsedSession:
+    header = {"type": "session", "version": 3, "id": "sess-x", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/p"}
+    path = folder / "source.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in (header, *entries)), "utf-8")
+    return read_pi_file(str(path))
+
+
+START = (line("e1", None, "one", 1), line("e2", "e1", "two", 2), line("a1", "e2", "A", 3))
+BRANCHED = (*START, line("b1", "e2", "B", 4), line("b2", "b1", "B2", 5))
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_an_older_copy_moves_nothing_back(tmp_path: Path, newest_first: bool) -> None:
+    copies = [source(tmp_path, *BRANCHED), source(tmp_path, *START)]
+    with SessionStore.open(":memory:") as store:
+        for copy in copies if newest_first else copies[::-1]:
+            store.import_session(copy)
+        assert store.leaf("sess-x") == "b2"
+        assert store.tips("sess-x") == ["a1"]
+
+
+def test_restoring_an_undone_import_brings_its_leaf_back(tmp_path: Path) -> None:
+    with SessionStore.open(":memory:") as store:
+        store.import_session(source(tmp_path, *START))
+        store.undo("sess-x")
+        assert store.import_session(source(tmp_path, *START)).removed_before
+        assert store.import_session(source(tmp_path, *START), restore=True).session.leaf == "a1"
+        grown = store.import_session(source(tmp_path, *START, line("a2", "a1", "A2", 6)))
+        assert (grown.session.leaf, grown.new_branch) == ("a2", None)
+
+
+def test_an_edited_entry_is_taken_in_once_however_the_source_grows(tmp_path: Path) -> None:
+    chain = [line(f"k{n}", f"k{n - 1}" if n else None, f"text {n}", n) for n in range(4)]
+    edited = [chain[0], line("k1", "k0", "edited", 1), *chain[2:]]
+    added = []
+    with SessionStore.open(":memory:") as store:
+        for entries in (chain, edited, [*edited, line("k4", "k3", "x", 5)], [*edited, line("k4", "k3", "x", 5)]):
+            added.append(store.import_session(source(tmp_path, *entries)).added)
+        assert store.verify() == []
+    assert added == [4, 3, 1, 0]
+
+
+def test_the_branch_that_follows_the_source_goes_on_following_it(tmp_path: Path) -> None:
+    with SessionStore.open(":memory:") as store:
+        store.import_session(source(tmp_path, *START))
+        store.append_message("sess-x", {"role": "user", "content": "mine"})
+        assert store.import_session(source(tmp_path, *BRANCHED)).new_branch == "main-2"
+        again = store.import_session(source(tmp_path, *BRANCHED, line("b3", "b2", "B3", 6)))
+        assert again.new_branch is None
+        assert store.leaf("sess-x", "main-2") == "b3"
+
+
+def test_a_session_taken_back_before_its_first_entry_is_left_there(tmp_path: Path) -> None:
+    with SessionStore.open(":memory:") as store:
+        store.import_session(source(tmp_path, *START))
+        store.rewind("sess-x", None)
+        assert store.import_session(source(tmp_path, *BRANCHED)).new_branch == "main-2"
+        assert store.leaf("sess-x") is None
+
+
+def test_an_unchanged_source_still_becomes_the_current_session(tmp_path: Path) -> None:
+    with SessionStore.open(":memory:") as store:
+        store.import_session(source(tmp_path, *START), place="/here")
+        other = store.create_session(place="/here")
+        again = store.import_session(source(tmp_path, *START), place="/here")
+        current = store.current_session("/here")
+        assert again.unchanged
+        assert current is not None
+        assert current.id == "sess-x"
+        store.undo("sess-x")
+        current = store.current_session("/here")
+        assert current is not None
+        assert current.id == other.id
