@@ -18,6 +18,7 @@ class Answer(Record):
         said: Sentences for stderr: what changed and what to know about it.
         next: Command lines worth typing next, for stderr.
         code: Exit code.
+        paged: Whether it goes through a pager on a terminal that it does not fit.
     """
 
     view: str
@@ -25,6 +26,7 @@ class Answer(Record):
     said: tuple[str, ...] = ()
     next: tuple[str, ...] = ()
     code: int = 0
+    paged: bool = False
 
 
 class Done(Record):

@@ -18,9 +18,11 @@ SHOWN = {
     "tree-labeled": ["tree", "--labeled"],
     "ls": ["ls"],
     "log": ["log", "--last", "12"],
+    "log-full": ["log", "--last", "4", "--full", "--role", "assistant"],
     "context": ["context"],
     "show": ["show"],
     "show-entry": ["show", "@"],
+    "show-call": ["show", "8316c93e"],
     "ops": ["ops", "--limit", "2"],
     "branch": ["branch"],
     "search": ["search", "lease renew", "-n", "4"],
@@ -46,11 +48,12 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
     return shell
 
 
+@pytest.mark.parametrize("colour", ["", "-colour"])
 @pytest.mark.parametrize("columns", WIDTHS)
 @pytest.mark.parametrize("name", SHOWN)
-def test_picture(name: str, columns: int, sample: Terminal, request: pytest.FixtureRequest) -> None:
-    ran = sample.ok(*SHOWN[name], columns=columns, env={"NO_COLOR": "1"})
-    file = PICTURES / f"{name}-{columns}.txt"
+def test_picture(name: str, columns: int, colour: str, sample: Terminal, request: pytest.FixtureRequest) -> None:
+    ran = sample.ok(*SHOWN[name], columns=columns, env={} if colour else {"NO_COLOR": "1"})
+    file = PICTURES / f"{name}-{columns}{colour}.txt"
     if request.config.getoption("--update-golden", default=False):
         file.write_bytes(ran.raw)
     assert ran.out == file.read_text(encoding="utf-8")

@@ -19,10 +19,11 @@ COMMAND = Command(
     group="inspect",
     help="Show what the model would get, entry by entry",
     details=(
-        "Compactions and context edits applied, with the model and thinking level in force. Tokens are estimates of "
-        "four characters each; the total builds on what the provider measured last. --request prints the body that "
-        "would be sent in one of the three protocols, --explain lists what is repaired on the way, entry by entry; "
-        "neither needs a key or a network."
+        "Bars tell what fills it: prompt, tools, summaries, files read, tool output, conversation; --window measures "
+        "them against the model's window. Compactions and context edits applied, with the model and thinking level in "
+        "force. Tokens are estimates of four characters each; the total builds on what the provider measured last. "
+        "--request prints the body that would be sent in one of the three protocols, --explain lists what is repaired "
+        "on the way, entry by entry; neither needs a key or a network."
     ),
     examples=(
         "pi-session context",
@@ -31,9 +32,9 @@ COMMAND = Command(
         "pi-session context --explain",
     ),
     json=(
-        "One object: session, leaf, model, thinkingLevel, tokens (total, measured, estimated), omitted, messages "
-        "(entryId, tokens, message). With --request or --explain: session, leaf, protocol, model, repairs (code, "
-        "sentence, entryId, fault), and body with --request."
+        "One object: session, leaf, model, thinkingLevel, tokens (total, measured, estimated), window, shares, "
+        "dearest, omitted, messages (entryId, tokens, message). With --request or --explain: session, leaf, protocol, "
+        "model, repairs (code, sentence, entryId, fault), and body with --request."
     ),
     arguments=(SESSION_ARGUMENT,),
     options=(
@@ -48,13 +49,21 @@ COMMAND = Command(
             PROTOCOLS,
         ),
         Option("explain", ("--explain",), "List what is repaired in the request and why"),
+        Option("window", ("--window",), "Measure against the model's context window (takes half a second)"),
         Option("model", ("--model",), "Make the request for this model instead of the one in force", "text", "MODEL"),
     ),
 )
 
 
 def run(
-    ctx: Invocation, session: str | None, *, at: str | None, request: str | None, explain: bool, model: str | None
+    ctx: Invocation,
+    session: str | None,
+    *,
+    at: str | None,
+    request: str | None,
+    explain: bool,
+    window: bool,
+    model: str | None,
 ) -> Answer:
     """Flatten a path."""
     from pi_session_cli.render.context import Contents
@@ -74,7 +83,21 @@ def run(
     size = estimate_projected(project_entries(context.entries), context.entries)
     edits = latest_edits(context.entries)
     omitted = tuple(target for target, edit in edits.items() if edit.fields.get("replacement") is None)
-    return Answer("context", Contents(here, end, context, size, omitted), () if context.messages else ("Nothing yet",))
+    told = Contents(here, end, context, size, omitted, window_of(ctx, context) if window else None)
+    said = () if context.messages else ("Nothing yet",)
+    if window and context.messages and told.window is None:
+        said = ("The window of the model in force is not known here",)
+    return Answer("context", told, said)
+
+
+def window_of(ctx: Invocation, context: Context) -> int | None:
+    """Return the context window of the model in force, None when it is not known."""
+    if context.model is None:
+        return None
+    from pi_session_cli.model_access import ModelAccess
+
+    model = ModelAccess(ctx).known(f"{context.model.provider}/{context.model.model_id}")
+    return model.context_window or None if model is not None else None
 
 
 def target_for(ctx: Invocation, context: Context, protocol: str | None, named: str | None) -> Target:

@@ -9,9 +9,12 @@ from pi_sessions.errors import InvalidReferenceError, SessionNotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pi_session_cli.invocation import Invocation
     from pi_sessions.reading import Reading
     from pi_sessions.results import Session
+    from pi_sessions.stored import StoredEntry
 
 COMMAND = Command(
     name="show",
@@ -24,7 +27,7 @@ COMMAND = Command(
     examples=("pi-session show", "pi-session show 7f3a", "pi-session show @", "pi-session show 77aa01f3 -s 7f3a"),
     json=(
         "A session: its facts, branches, tips, labels, totals. An entry: sessionId, entry, children, active, "
-        "label, branches, tokens."
+        "label, branches, tokens, place, partners (toolCallId, entryId)."
     ),
     arguments=(Argument("what", "WHAT", f"SESSION, or ENTRY: {ENTRY_HELP}", required=False),),
     options=(SESSION_OPTION,),
@@ -93,13 +96,61 @@ def one_entry(store: Reading, here: Session, entry_id: str) -> Answer:
     entry = store.entry(here.id, entry_id)
     label = store.labels(here.id).get(entry_id)
     messages = entry_messages(entry)
+    own, path = store.path(here.id, entry_id), store.path(here.id)
     shown = OneEntry(
         here,
         entry,
         tuple(store.children(here.id, entry_id)),
-        any(each.id == entry_id for each in store.path(here.id)),
+        any(each.id == entry_id for each in path),
         label.text if label else None,
         tuple(branch.name for branch in store.branches(here.id) if branch.leaf == entry_id),
         sum(map(estimate_tokens, messages)) if messages else None,
+        place_of(entry, own, path),
+        partners(entry, own, store.entries(here.id)),
     )
     return Answer("entry", shown)
+
+
+def place_of(entry: StoredEntry, own: Sequence[StoredEntry], path: Sequence[StoredEntry]) -> str:
+    """Return where an entry stands on its path, and whether a model would see it at the leaf.
+
+    Args:
+        own: The path to the entry.
+        path: The path to the leaf.
+    """
+    from pi_sessions.context import active_entries, latest_edits
+
+    told = f"entry {len(own):,} of its path; "
+    if entry.id not in {each.id for each in path}:
+        return told + "not seen from the leaf: it is on another branch"
+    active = active_entries(path)
+    if entry.id not in {each.id for each in active}:
+        return told + f"not seen any more: summed up in {active[0].id}"
+    edit = latest_edits(active).get(entry.id)
+    if edit is None:
+        return told + "a model sees it"
+    return told + ("left out" if edit.fields.get("replacement") is None else "replaced") + f" by {edit.id}"
+
+
+def partners(
+    entry: StoredEntry, own: Sequence[StoredEntry], entries: Sequence[StoredEntry]
+) -> tuple[tuple[str, str | None], ...]:
+    """Return the other halves of an entry's tool calls: results of its calls, or the call it answers.
+
+    Args:
+        own: The path to the entry.
+        entries: All entries of the session.
+    """
+    from pi_session_cli.render.words import calls, text_of
+
+    message = entry.message or {}
+    if entry.role == "toolResult":
+        call_id = text_of(message.get("toolCallId"))
+        asked = [each.id for each in own if any(call.get("id") == call_id for call in calls(each.message or {}))]
+        return ((call_id, asked[-1] if asked else None),)
+    results: dict[str, str] = {}
+    for each in entries:
+        if each.role == "toolResult":
+            results.setdefault(text_of((each.message or {}).get("toolCallId")), each.id)
+    ids = [text_of(call.get("id")) for call in calls(message)]
+    return tuple((call_id, results.get(call_id)) for call_id in ids)

@@ -14,7 +14,7 @@ from pi_session_cli.render.screen import ASCII, UNICODE, Screen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import TextIO
 
     from pi_session_cli.answers import Answer
@@ -70,6 +70,8 @@ def deliver(answer: Answer, ctx: Invocation) -> None:
         view.write(answer.data, ctx.stdout)
     elif ctx.as_json:
         write_json(view.to_json(answer.data), ctx.stdout)
+    elif answer.paged and paged(view.lines(answer.data, ctx.screen), ctx):
+        pass
     else:
         lines: list[str] = []
         for line in view.lines(answer.data, ctx.screen):
@@ -86,6 +88,25 @@ def deliver(answer: Answer, ctx: Invocation) -> None:
             f"{'Next:' if not place else '     '} {one_line(text, 2000)}" for place, text in enumerate(answer.next)
         ]
         ctx.stderr.write("\n".join(told) + "\n")
+
+
+def paged(lines: Iterable[str], ctx: Invocation) -> bool:
+    """Show lines through a pager if stdout is a terminal that they do not fit; False when nothing was shown."""
+    if ctx.screen.columns is None:
+        return False
+    import os
+
+    try:
+        rows = os.get_terminal_size(ctx.stdout.fileno()).lines
+    except (OSError, ValueError):
+        return False
+    shown = list(lines)
+    if len(shown) < rows:
+        return False
+    from pi_session_cli.render.pager import page
+
+    ctx.stdout.flush()
+    return page(shown, ctx.environ)
 
 
 def write_json(value: object, stdout: TextIO) -> None:

@@ -1,4 +1,4 @@
-"""View of `context`: what the model would get, entry by entry with token estimates."""
+"""View of `context`: what fills the window, then what the model would get, entry by entry with token estimates."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pi_session_cli.render.screen import count
 from pi_session_cli.render.width import pad, width
 from pi_session_cli.render.wire import session_json
 from pi_session_cli.render.words import ROLES, STYLES, message_gist
+from pi_sessions.context_shares import context_shares, dearest
 from pi_sessions.records import Record
 from pi_sessions.tokens import estimate_tokens
 
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
     from pi_sessions.results import Session
     from pi_sessions.tokens import ContextEstimate
 
+BAR_CELLS = 40
+DEAREST = 3
+SHARE_STYLES = {
+    "system": ("dim",),
+    "tools": ("dim",),
+    "summary": ("yellow",),
+    "files read": ("cyan",),
+    "tool output": ("cyan", "dim"),
+    "conversation": ("green",),
+    "not stored": ("dim",),
+    "free": ("dim",),
+}
 NAMES = {**ROLES, "compactionSummary": "compaction", "branchSummary": "branch summary"}
 
 
@@ -30,6 +43,7 @@ class Contents(Record):
         context: Messages, model and thinking level.
         size: Its size in tokens.
         omitted: Ids of entries a context edit leaves out.
+        window: The model's context window in tokens, None when it is unknown or was not asked for.
     """
 
     session: Session
@@ -37,6 +51,7 @@ class Contents(Record):
     context: Context
     size: ContextEstimate
     omitted: tuple[str, ...]
+    window: int | None = None
 
 
 def lines(data: Contents, screen: Screen) -> Iterator[str]:
@@ -48,15 +63,41 @@ def lines(data: Contents, screen: Screen) -> Iterator[str]:
     if not context.messages:
         return
     yield ""
+    yield from share_lines(data, screen)
+    yield ""
     rows = [(estimate_tokens(each.message), one_line(each.entry_id), each.message) for each in context.messages]
     ids = max(width(entry_id) for _, entry_id, _ in rows)
+    most = {one_line(entry_id) for entry_id, _ in dearest(context, DEAREST)} if len(rows) > DEAREST else set()
     for tokens, entry_id, message in rows:
         role = str(message.get("role"))
         who = one_line(NAMES.get(role, role))
-        start = f"{tokens:>8,}  {pad(entry_id, ids)}  "
+        mark = "*" if entry_id in most else " "
+        start = f"{tokens:>8,}{mark} {pad(entry_id, ids)}  "
         text = screen.line(message_gist(message), len(start) + len(who) + 2)
-        shown = f"{tokens:>8,}  {screen.paint(pad(entry_id, ids), 'yellow')}  " if screen.colour else start
+        number = screen.paint(f"{tokens:>8,}{mark}", "bold") if entry_id in most else f"{tokens:>8,} "
+        shown = f"{number} {screen.paint(pad(entry_id, ids), 'yellow')}  " if screen.colour else start
         yield f"{shown}{screen.paint(who + ':', *STYLES.get(who, ('dim',)))} {text}".rstrip()
+    if most:
+        yield screen.paint("* the dearest entries; omit leaves one out, compact sums up the older ones", "dim")
+
+
+def share_lines(data: Contents, screen: Screen) -> Iterator[str]:
+    """Yield a bar per kind of content, longest where most tokens are; against the window where that is known."""
+    shares = context_shares(data.context)
+    whole = sum(shares.values())
+    if data.window:
+        # What the provider counted beyond the entries: a prompt and tools that the agent sent and did not store.
+        shares["not stored"] = max(data.size.tokens - whole, 0)
+        shares["free"] = max(data.window - max(data.size.tokens, whole), 0)
+        whole = max(data.window, whole)
+    room = BAR_CELLS if screen.columns is None else max(min(screen.columns - 34, BAR_CELLS), 8)
+    for name, tokens in shares.items():
+        if tokens:
+            cells = max(round(room * tokens / whole), 1)
+            bar = screen.paint(screen.signs.bar * cells, *SHARE_STYLES[name])
+            yield f"{name:<13} {tokens:>8,} {tokens / whole:>5.0%}  {bar}"
+    if data.window:
+        yield f"{'window':<13} {data.window:>8,}"
 
 
 def total_line(data: Contents) -> str:
@@ -85,6 +126,9 @@ def to_json(data: Contents) -> dict[str, object]:
             "measured": data.size.usage_tokens,
             "estimated": data.size.trailing_tokens,
         },
+        "window": data.window,
+        "shares": context_shares(context),
+        "dearest": [{"entryId": entry_id, "tokens": tokens} for entry_id, tokens in dearest(context, DEAREST)],
         "omitted": list(data.omitted),
         "messages": [
             {"entryId": each.entry_id, "tokens": estimate_tokens(each.message), "message": each.message}

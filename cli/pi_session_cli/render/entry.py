@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pi_session_cli.render.log import body
+from pi_session_cli.render.log import said_lines
 from pi_session_cli.render.summary import facts
 from pi_session_cli.render.words import speaker, text_of
 from pi_sessions.records import Record
+from pi_sessions.tokens import number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from pi_session_cli.render.screen import Screen
     from pi_sessions.results import Session
-    from pi_sessions.stored import StoredEntry
+    from pi_sessions.stored import JsonObject, StoredEntry
 
 
 class OneEntry(Record):
@@ -25,6 +26,8 @@ class OneEntry(Record):
         label: Its label, None when it has none.
         branches: Names of branches whose leaf it is.
         tokens: What it takes in a context, estimated; None when a model sees nothing of it.
+        place: Its number on its path and whether a model would see it at the leaf, in words; None when nobody asked.
+        partners: The entries with the other half of its tool calls: `(call id, entry id)`; None for a missing result.
     """
 
     session: Session
@@ -34,6 +37,8 @@ class OneEntry(Record):
     label: str | None
     branches: tuple[str, ...]
     tokens: int | None
+    place: str | None = None
+    partners: tuple[tuple[str, str | None], ...] = ()
 
 
 def lines(data: OneEntry, screen: Screen) -> Iterator[str]:
@@ -53,12 +58,41 @@ def lines(data: OneEntry, screen: Screen) -> Iterator[str]:
         ("label", data.label),
         ("model", model if message.get("role") == "assistant" else None),
         ("tokens", f"about {data.tokens:,}" if data.tokens is not None else None),
+        ("usage", usage_text(message.get("usage") or entry.fields.get("usage"))),
+        ("stopped", stop_text(message)),
+        ("context", data.place),
+        *(("calls" if message.get("role") == "assistant" else "answers", partner_text(each)) for each in data.partners),
+        ("size", f"{len(entry.payload.encode('utf-8', 'replace')):,} bytes"),
     ]
     yield from facts(told, screen)
-    text = [f"  {line}".rstrip() for line in body(entry, whole=True)]
+    text = list(said_lines(entry, True, {}, screen))
     if text:
         yield ""
         yield from text
+
+
+def usage_text(usage: object) -> str | None:
+    """Return what an answer took, as the provider counted it; None where that is not recorded."""
+    if not isinstance(usage, dict):
+        return None
+    kinds = (("input", "in"), ("output", "out"), ("cacheRead", "from cache"), ("cacheWrite", "to cache"))
+    parts = [f"{number(usage.get(name)):,.0f} {word}" for name, word in kinds if number(usage.get(name))]
+    cost = usage.get("cost")
+    total = number(cost.get("total")) if isinstance(cost, dict) else 0
+    return ", ".join(parts + ([f"${total:.4f}"] if total else [])) or None
+
+
+def stop_text(message: JsonObject) -> str | None:
+    """Return why an answer ended, where it did not end as answers do."""
+    reason = text_of(message.get("stopReason"))
+    error = text_of(message.get("errorMessage"))
+    return None if reason in ("", "stop", "toolUse") and not error else ": ".join(filter(None, (reason, error)))
+
+
+def partner_text(partner: tuple[str, str | None]) -> str:
+    """Return the other half of a tool call."""
+    call_id, entry_id = partner
+    return f"{entry_id}  ({call_id})" if entry_id else f"no result  ({call_id})"
 
 
 def to_json(data: OneEntry) -> dict[str, object]:
@@ -71,4 +105,6 @@ def to_json(data: OneEntry) -> dict[str, object]:
         "label": data.label,
         "branches": list(data.branches),
         "tokens": data.tokens,
+        "place": data.place,
+        "partners": [{"toolCallId": call_id, "entryId": entry_id} for call_id, entry_id in data.partners],
     }

@@ -1,9 +1,14 @@
-"""View of `log`: a transcript to read, entry by entry."""
+"""View of `log`: a transcript to read, entry by entry.
+
+Tool calls stand in one line each, above the beginning of their result; in full, results stand for themselves. Text
+stays as it was written: Markdown is coloured where there is colour, long lines are broken between words on a terminal.
+"""
 
 from __future__ import annotations
 
 import json
 
+from pi_session_cli.render.prose import paint_lines
 from pi_session_cli.render.safe import block, one_line
 from pi_session_cli.render.screen import count
 from pi_session_cli.render.wire import session_json
@@ -13,7 +18,7 @@ from pi_sessions.texts import content_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pi_session_cli.render.screen import Screen
     from pi_sessions.results import Label, Session
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 
 RESULT_LINES = 8
 CALL_LENGTH = 160
+GIST_LENGTH = 100
 
 
 class Transcript(Record):
@@ -29,7 +35,7 @@ class Transcript(Record):
     Attributes:
         entries: In order.
         before: How many entries of the path lie before the first one.
-        whole: Show thinking and long results in full.
+        whole: Show thinking and results in full.
     """
 
     session: Session
@@ -44,13 +50,61 @@ def lines(data: Transcript, screen: Screen) -> Iterator[str]:
     if data.before:
         yield screen.paint(f"({count(data.before, 'entry', 'entries')} before)", "dim")
         yield ""
-    for place, entry in enumerate(data.entries):
+    results = {} if data.whole else folded_results(data.entries)
+    told = {id(result) for result in results.values()}
+    shown = [entry for entry in data.entries if id(entry) not in told]
+    for place, entry in enumerate(shown):
         if place:
             yield ""
         label = data.labels.get(entry.id)
         yield title(entry, label.text if label else None, screen)
-        for line in body(entry, data.whole):
-            yield f"  {line}".rstrip()
+        yield from said_lines(entry, data.whole, results, screen)
+
+
+def said_lines(entry: StoredEntry, whole: bool, results: Mapping[str, StoredEntry], screen: Screen) -> Iterator[str]:
+    """Yield what an entry says, indented, as the screen has room and colour for it.
+
+    Args:
+        whole: Show thinking, arguments and outputs in full.
+        results: Results to tell under their call, by its id.
+    """
+    if entry.role == "assistant":
+        yield from answer_lines(entry.message or {}, whole, results, screen)
+    elif is_prose(entry):
+        yield from paint_lines(body(entry, whole), screen, indent=2)
+    else:
+        yield from (f"  {line}".rstrip() for line in body(entry, whole))
+
+
+def answer_lines(message: JsonObject, whole: bool, results: Mapping[str, StoredEntry], screen: Screen) -> Iterator[str]:
+    """Yield an answer: its text as prose, its calls one line each, cut to the screen unless the whole is wanted."""
+    text: list[str] = []
+    for is_text, line in answer_parts(message, whole, results):
+        if is_text:
+            text.append(line)
+            continue
+        yield from paint_lines(text, screen, indent=2)
+        text = []
+        yield f"  {line if whole or screen.columns is None else screen.line(line, 2)}".rstrip()
+    yield from paint_lines(text, screen, indent=2)
+
+
+def folded_results(entries: Iterable[StoredEntry]) -> dict[str, StoredEntry]:
+    """Return the results that can stand under their call, by the call's id: the first of each after it."""
+    called: set[str] = set()
+    results: dict[str, StoredEntry] = {}
+    for entry in entries:
+        message = entry.message or {}
+        called.update(text_of(call.get("id")) for call in calls(message))
+        call_id = text_of(message.get("toolCallId"))
+        if entry.role == "toolResult" and call_id in called:
+            results.setdefault(call_id, entry)
+    return results
+
+
+def is_prose(entry: StoredEntry) -> bool:
+    """Whether an entry's text is Markdown: what people, models and summaries say, no outputs."""
+    return entry.role not in ("toolResult", "bashExecution")
 
 
 def title(entry: StoredEntry, label: str | None, screen: Screen) -> str:
@@ -80,30 +134,49 @@ def body(entry: StoredEntry, whole: bool) -> Iterator[str]:
         yield from shortened(content_text(message.get("content")), whole)
         yield from images(message)
     elif role == "assistant":
-        yield from answer(message, whole)
+        yield from (line for _, line in answer_parts(message, whole, {}))
     else:
         yield from block(content_text(message.get("content")).strip("\n"))
         yield from images(message)
 
 
-def answer(message: JsonObject, whole: bool) -> Iterator[str]:
-    """Yield the blocks of an answer in order."""
+def answer_parts(message: JsonObject, whole: bool, results: Mapping[str, StoredEntry]) -> Iterator[tuple[bool, str]]:
+    """Yield the lines of an answer's blocks in order, each with whether it is text.
+
+    Args:
+        whole: Show thinking and arguments in full.
+        results: Results to tell under their call, by its id.
+    """
     content = message.get("content")
     for each in content if isinstance(content, list) else [{"type": "text", "text": text_of(content)}]:
         kind = each.get("type") if isinstance(each, dict) else None
         if kind == "text" and text_of(each.get("text")).strip():
-            yield from block(text_of(each.get("text")).strip("\n"))
+            yield from ((True, line) for line in block(text_of(each.get("text")).strip("\n")))
         elif kind == "thinking" and text_of(each.get("thinking")):
             thought = text_of(each.get("thinking"))
             if whole:
-                yield from (f"(thinking) {line}" for line in block(thought))
+                yield from ((False, f"(thinking) {line}") for line in block(thought))
             else:
-                yield f"(thinking, {count(len(thought), 'character')})"
+                yield False, f"(thinking, {count(len(thought), 'character')})"
         elif kind == "toolCall":
-            yield call_line(each, whole)
+            result = results.get(text_of(each.get("id")))
+            yield False, call_line(each, whole)
+            if result is not None:
+                yield False, f"  -> {result_gist(result)}"
     if message.get("stopReason") in ("error", "aborted", "length"):
         reason = text_of(message.get("errorMessage")) or "no reason given"
-        yield f"({message['stopReason']}: {one_line(reason)})"
+        yield False, f"({message['stopReason']}: {one_line(reason)})"
+
+
+def result_gist(result: StoredEntry) -> str:
+    """Return how a tool call came out: its first line, how many more there are, whether it failed, its entry."""
+    message = result.message or {}
+    told = [line for line in block(content_text(message.get("content"))) if line.strip()]
+    first = one_line(told[0], GIST_LENGTH) if told else "(no output)"
+    more = f" (+{count(len(told) - 1, 'line')})" if len(told) > 1 else ""
+    return (
+        f"{'failed: ' if message.get('isError') else ''}{first}{more}{''.join(f' {each}' for each in images(message))}"
+    )
 
 
 def call_line(call: JsonObject, whole: bool) -> str:

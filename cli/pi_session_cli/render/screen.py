@@ -25,10 +25,11 @@ class Signs(Record):
     down: str
     dot: str
     ellipsis: str
+    bar: str
 
 
-UNICODE = Signs("▶", "•", "├─ ", "└─ ", "│  ", "·", "…")
-ASCII = Signs(">", "*", "|- ", "`- ", "|  ", "-", "...")
+UNICODE = Signs("▶", "•", "├─ ", "└─ ", "│  ", "·", "…", "█")
+ASCII = Signs(">", "*", "|- ", "`- ", "|  ", "-", "...", "#")
 
 
 class Screen(Record):
