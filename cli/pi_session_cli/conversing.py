@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from pi_loop.context_files import context_files, system_prompt
 from pi_loop.runner import SessionRunner
-from pi_loop.runner_types import RunnerSettings
 from pi_loop.tools.approval import Approval, Ask
 from pi_loop.tools.coding import ALL, CHANGING, chosen_names, coding_tools
 from pi_loop.tools.workspace import Workspace
 from pi_session_cli.model_access import SCRIPTED, ModelAccess, ModelUnusableError, script_stream
+from pi_session_cli.summarizing import runner_settings
 from pi_sessions.errors import CannotError, UsageError
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pi_sessions.messages import ThinkingLevel
     from pi_sessions.results import Session
     from pi_sessions.store import SessionStore
-
-RUNNER_TABLES = ("compaction", "branchSummary", "retry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +126,7 @@ def begin(
         thinking_level=thinking_for(ctx, wishes, context),
         branch=branch,
         command=command,
-        settings=RunnerSettings(given={name: ctx.settings.table(name) for name in RUNNER_TABLES}),
+        settings=runner_settings(ctx),
         before_tool_call=approval.before,
         after_tool_call=approval.after,
         clock=ctx.clock,
