@@ -104,26 +104,68 @@ class OperationLog(Branching):
         kind, where, name, before, after = change
         if kind == "rename":
             self._rename_back(journal, int(where), before, after, skipped)
-            return
-        now = journal.current(kind, where, name)
-        if kind == "branch":
-            if now and now not in (after, before):
-                self._keep_branch(journal, int(where), str(name), now, after, before, kept)
-            if before is None and self._current_branch(int(where)) == name:
-                skipped.append(f"branch {name} is the current one and was kept")
-            else:
-                journal.change(kind, where, name, before)
-        elif now == after and name == "branch" and journal.current("branch", where, before) is None:
-            skipped.append(f"branch {before} was renamed or removed since, so {now} stays the current one")
-        elif now == after:
-            journal.change(kind, where, name, before)
-        elif now != before:
-            shown = (
-                f"the label of {self.forest.id_of(int(name))}"
-                if kind == "label"
-                else f"the {name or 'current session'}"
+        elif kind == "branch":
+            self._restore_branch(
+                journal, int(where), self._present_name(int(where), str(name), op), change, kept, skipped
             )
-            skipped.append(f"{shown} was changed after operation {op} and was left as it is")
+        elif kind == "fact" and name == "branch":
+            names = [self._present_name(int(where), each, op) for each in (before, after)]
+            self._restore_current(journal, int(where), names[0], names[1], op, skipped)
+        elif kind == "fact" and name == "deleted" and before is not None and after is None:
+            self._remove_again(journal, int(where), before, op, skipped)
+        else:
+            now = journal.current(kind, where, name)
+            if now == after:
+                journal.change(kind, where, name, before)
+            elif now != before:
+                label = f"the label of {self.forest.id_of(int(name))}" if kind == "label" else None
+                shown = label or f"the {name or 'current session'}"
+                skipped.append(f"{shown} was changed after operation {op} and was left as it is")
+
+    def _restore_branch(
+        self, journal: Journal, sid: int, name: str, change: RawChange, kept: list[KeptBranch], skipped: list[str]
+    ) -> None:
+        _kind, _where, _name, before, after = change
+        now = journal.current("branch", sid, name)
+        if now is None and after is not None:
+            skipped.append(f"branch {name} was deleted since and was left so")
+            return
+        if now and now not in (after, before):
+            self._keep_branch(journal, sid, name, now, after, before, kept)
+        if before is None and self._current_branch(sid) == name:
+            skipped.append(f"branch {name} is the current one and was kept")
+        else:
+            journal.change("branch", sid, name, before)
+
+    def _restore_current(
+        self, journal: Journal, sid: int, before: str, after: str, op: int, skipped: list[str]
+    ) -> None:
+        now = journal.current("fact", sid, "branch")
+        if now not in (before, after):
+            skipped.append(f"the current branch was changed after operation {op} and was left as it is")
+        elif journal.current("branch", sid, before) is None:
+            skipped.append(f"branch {before} was removed since, so {now} stays the current one")
+        else:
+            journal.change("fact", sid, "branch", before)
+
+    def _remove_again(self, journal: Journal, sid: int, removed_ms: int, op: int, skipped: list[str]) -> None:
+        """Undo the beginning of a session: it is removed, with what was written in it since."""
+        journal.change("fact", sid, "deleted", removed_ms)
+        written = self.connection.execute("select written from sessions where sid = ?", (sid,)).fetchone()[0]
+        if written:
+            noun = "entry was" if written == 1 else "entries were"
+            skipped.append(f"{written} {noun} written in it; all of it comes back with: pi-session redo --op {op}")
+
+    def _present_name(self, sid: int, name: str, op: int) -> str:
+        """Return what a branch that had a name at an operation is called now."""
+        for (changes,) in self.connection.execute(
+            "select changes from operations where sid = ? and op > ? and instr(changes, '\"rename\"') order by op",
+            (sid, op),
+        ):
+            for kind, _where, _name, before, after in json.loads(changes):
+                if kind == "rename" and before == name:
+                    name = after
+        return name
 
     def _rename_back(self, journal: Journal, sid: int, before: str, after: str, skipped: list[str]) -> None:
         if journal.current("branch", sid, after) is None or journal.current("branch", sid, before) is not None:
@@ -154,10 +196,13 @@ class OperationLog(Branching):
         kept.append(KeptBranch(free, str(self.forest.id_of(leaf)), count))
 
     def _latest(self, sid: int) -> tuple[Any, ...] | None:
+        """Return the standing operation that came to stand last: when it was done, or when a redo brought it back."""
         found: tuple[Any, ...] | None = self.connection.execute(
-            f"select {_COLUMNS} from operations where sid = ? and undoes is null and undone_by is null"
-            " order by op desc limit 1",
-            (sid,),
+            f"select {_COLUMNS} from operations o where sid = ? and undoes is null and undone_by is null"
+            " order by coalesce((select max(redone.op) from operations undone"
+            " join operations redone on redone.undoes = undone.op and redone.command = ?"
+            " where undone.undoes = o.op), o.op) desc limit 1",
+            (sid, REDO),
         ).fetchone()
         return found
 

@@ -119,6 +119,20 @@ class Reading(StoreBase):
         )
         return [_session(row) for row in rows]
 
+    def way_back(self, session_id: str) -> str:
+        """Return the command that brings a removed session back.
+
+        A session somebody removed comes back by undoing that; one whose beginning was undone, by redoing it.
+        """
+        row = self.connection.execute(
+            "select op, command from operations where sid = ? and (command = 'rm' and undone_by is null"
+            " or command <> 'rm' and undone_by is not null and undoes is null) order by command <> 'rm', op limit 1",
+            (self._sid(session_id),),
+        ).fetchone()
+        if row is None:
+            return "pi-session ops --all"
+        return f"pi-session {'undo' if row[1] == 'rm' else 'redo'} --op {row[0]}"
+
     def current_session(self, place: str) -> Session | None:
         """Return the session that is current in a directory, removed or not; None when none was ever used there."""
         row = self.connection.execute("select s.id from places join sessions s using(sid) where place = ?", (place,))

@@ -48,7 +48,8 @@ def resolve_session(
         for session in store.sessions(cwd=place, archived=True, limit=1):
             return session
     raise SessionNotFoundError(
-        "There is no session here", hint="name one (pi-session ls), begin one (pi-session new) or import one"
+        "There is no session here",
+        hint="name one (pi-session ls), begin one (pi-session new), or see what was done: pi-session ops --all",
     )
 
 
@@ -62,7 +63,7 @@ def _named_session(store: Reading, ref: str, removed: bool) -> Session:
     else:
         if session.deleted and not removed:
             raise SessionNotFoundError(
-                f"The session {ref} was removed", hint=f"bring it back with: pi-session undo {session.id}"
+                f"The session {ref} was removed", hint=f"bring it back with: {store.way_back(session.id)}"
             )
         return session
     named = store.named_sessions(ref)

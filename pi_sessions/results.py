@@ -131,7 +131,7 @@ class UndoResult(Record):
         undone: The operation that was taken back.
         session: The session afterwards.
         kept: Branches made for entries appended since.
-        skipped: Sentences about facts left alone because a later operation changed them.
+        skipped: Sentences about what was left as it is: facts that a later operation changed, entries written since.
     """
 
     op: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pi_sessions.errors import NothingToUndoError, SessionNotFoundError
@@ -229,3 +231,82 @@ def test_undo_touches_no_other_session(store: SessionStore) -> None:
     store.rewind(fork.id, None)
     store.undo(session.id)
     assert (store.leaf(session.id), store.leaf(fork.id)) == (second, None)
+
+
+# --- odd sequences ----------------------------------------------------------------------------------------------------
+
+
+def say(store: SessionStore, session_id: str, text: str) -> str:
+    """Append a message as one operation and return its entry."""
+    with store.recording(session_id, "append", "append 1 entry"):
+        return store.append_message(session_id, {"role": "user", "content": text}).id
+
+
+def test_undo_after_a_redo_out_of_order_takes_back_what_the_redo_restored(tmp_path: Path) -> None:
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        here = store.create_session().id
+        one, two = say(store, here, "one"), say(store, here, "two")
+        op = store.operations(here)[0].id
+        store.undo(here)
+        say(store, here, "three")
+        store.redo(here, op=op)
+        assert store.leaf(here) == two
+        assert store.undo(here).undone.id == op
+        assert store.leaf(here) == one
+
+
+def test_undo_after_undoing_and_redoing_an_older_operation_takes_that_one_back(tmp_path: Path) -> None:
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        here = store.create_session().id
+        one, two = say(store, here, "one"), say(store, here, "two")
+        op = store.operations(here)[0].id
+        store.set_label(here, one, "x")
+        store.undo(here, op=op)
+        store.redo(here)
+        assert store.leaf(here) == two
+        assert store.undo(here).undone.id == op
+        assert list(store.labels(here)) == [one]
+
+
+def test_undo_of_an_operation_before_a_rename_moves_the_renamed_branch(tmp_path: Path) -> None:
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        here = store.create_session().id
+        one, three = say(store, here, "one"), say(store, here, "three")
+        op = store.rewind(here, one).op
+        store.rename_branch(here, "main", "foo")
+        store.undo(here, op=op)
+        assert [(branch.name, branch.leaf, branch.current) for branch in store.branches(here)] == [("foo", three, True)]
+        store.undo(here)
+        assert [branch.name for branch in store.branches(here)] == ["main"]
+        assert store.verify() == []
+
+
+def test_undo_of_an_operation_on_a_deleted_branch_leaves_it_deleted(tmp_path: Path) -> None:
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        here = store.create_session().id
+        say(store, here, "one")
+        store.create_branch(here, "b1", switch=True)
+        say(store, here, "four")
+        op = store.operations(here)[0].id
+        store.switch(here, "main")
+        store.delete_branch(here, "b1")
+        undone = store.undo(here, op=op)
+        assert [branch.name for branch in store.branches(here)] == ["main"]
+        assert "b1 was deleted" in undone.skipped[0]
+
+
+def test_undoing_the_beginning_of_a_session_says_what_was_written_in_it_and_how_it_comes_back(tmp_path: Path) -> None:
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        here = store.create_session().id
+        say(store, here, "one")
+        fork = store.fork(here).id
+        op = store.operations(fork)[0].id
+        leaf = say(store, fork, "work")
+        undone = store.undo(fork, op=op)
+        assert undone.session.deleted
+        assert f"redo --op {op}" in undone.skipped[0]
+        assert store.way_back(fork) == f"pi-session redo --op {op}"
+        assert not store.redo(fork, op=op).session.deleted
+        assert store.leaf(fork) == leaf
+        removal = store.delete_session(fork)
+        assert store.way_back(fork) == f"pi-session undo --op {removal}"
