@@ -59,12 +59,12 @@ class ForeignDatabase:
             try:
                 self._connection.execute("begin")
                 self.columns = self._tables()
-            except sqlite3.Error:
+            except (sqlite3.Error, UnicodeDecodeError):
                 self._connection.close()
                 self._connection = self._open_copy()
                 self._connection.execute("begin")
                 self.columns = self._tables()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             self.close()
             raise SourceError(f"{path} cannot be read as a database: {error}") from error
         except OSError as error:
@@ -102,7 +102,7 @@ class ForeignDatabase:
             names = [column[0] for column in cursor.description]
             for values in cursor:
                 yield dict(zip(names, values, strict=True))
-        except (sqlite3.Error, OverflowError, MemoryError) as error:
+        except (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError) as error:
             self.damage.append(str(error))
 
     def rowids(self, table: str, where: str = "1", *arguments: object) -> list[int]:
@@ -120,8 +120,24 @@ class ForeignDatabase:
         return sorted(found)
 
     def row(self, table: str, rowid: int) -> JsonObject | None:
-        """Return a row by its row id; None when it cannot be read."""
-        return next(self.rows(f'select * from "{table}" where rowid = ?', rowid), None)
+        """Return a row by its row id; None when it cannot be read, which is noted in `damage`."""
+        before = len(self.damage)
+        row = next(self.rows(f'select * from "{table}" where rowid = ?', rowid), None)
+        if row is None and len(self.damage) == before:
+            self.damage.append(f"row {rowid} of {table} is not where it should be")
+        return row
+
+    def missing(self, what: str) -> None:
+        """Note that something other rows name is not there."""
+        self.damage.append(f"{what} is missing")
+
+    def damage_since(self, before: int) -> list[Repair]:
+        """Return a loss that tells of the damage met since `damage` had so many items; [] for none."""
+        found = self.damage[before:]
+        if not found:
+            return []
+        times = "once" if len(found) == 1 else f"{len(found)} times"
+        return [Repair(None, "damaged_pages", f"the database is damaged, met {times}: {found[-1]}")]
 
     def has(self, **tables: str) -> bool:
         """Whether it has these tables with these columns, given as names with blanks between them."""

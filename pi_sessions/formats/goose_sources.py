@@ -77,9 +77,7 @@ def _read_session(database: ForeignDatabase, info: JsonObject) -> ParsedSession:
             if spent is not None:
                 ledger.append(Spent(spent, rows.take(spent)))
     session.grow(messages, ledger)
-    if len(database.damage) > damage:
-        told = f"some rows lie on damaged pages: {database.damage[-1]}"
-        session.builder.losses.append(Repair(None, "damaged_pages", told))
+    session.builder.losses += database.damage_since(damage)
     return _finish(session, info, rows.told(session.builder, database.mtime_ms), _child_of(database, info))
 
 

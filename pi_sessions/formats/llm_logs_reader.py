@@ -16,7 +16,6 @@ from pi_sessions.formats.foreign_database import ForeignDatabase, RowCount
 from pi_sessions.formats.foreign_values import json_of, line_of, object_of, objects_of, result_message, text_of, time_of
 from pi_sessions.formats.llm_logs import CURRENT, IMPORTER, OLDER, has
 from pi_sessions.formats.llm_logs_responses import Responses
-from pi_sessions.formats.parsed import Repair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,17 +40,27 @@ def read_database(path: str) -> Iterator[ParsedSession]:
             raise SourceError(f"{path} holds no table of llm, or they are damaged")
         responses = Responses(database) if older else None
         threads: set[str] = set()
-        if current:
-            for session in _Threads(database, responses).read():
-                threads.add(session.id)
-                database.check_unchanged()
-                yield session
-        if responses is not None:
-            for session in responses.read(but=threads):
-                database.check_unchanged()
-                yield session
-        if database.damage and not threads and (responses is None or not responses.count):
+        told = 0
+        for session in _all_sessions(database, responses, threads, current=current):
+            if not told:
+                # What the lists of messages and responses lack is no session's own.
+                session = session.replace(losses=(*database.damage_since(0), *session.losses))
+            told += 1
+            database.check_unchanged()
+            yield session
+        if database.damage and not told:
             raise SourceError(f"{path} is damaged: {'; '.join(database.damage[:3])}")
+
+
+def _all_sessions(
+    database: ForeignDatabase, responses: Responses | None, threads: set[str], *, current: bool
+) -> Iterator[ParsedSession]:
+    if current:
+        for session in _Threads(database, responses).read():
+            threads.add(session.id)
+            yield session
+    if responses is not None:
+        yield from responses.read(but=threads)
 
 
 class _Threads:
@@ -110,9 +119,7 @@ class _Threads:
                 self._message(builder, rows, message_hash, last_of, answers)
         if self.responses is not None:
             self.responses.complete(text_of(thread.get("id")), builder, answers)
-        if len(self.database.damage) > damage:
-            told = f"some rows lie on damaged pages: {self.database.damage[-1]}"
-            builder.losses.append(Repair(None, "damaged_pages", told))
+        builder.losses += self.database.damage_since(damage)
         name = line_of(thread.get("name"))
         return builder.finish(
             id=text_of(thread.get("id")) or f"llm-{rows.rows}",
@@ -146,9 +153,13 @@ class _Threads:
         parts = list(database.rows("select * from parts where message_hash = ? order by position", message_hash))
         number = rows.take((row, parts))
         above = self._parents.get(message_hash)
+        if not row:
+            rows.lose(builder, number, "damaged_row", f"the message {message_hash} lies on a damaged page")
+            last_of[message_hash] = last_of.get(above, "") if isinstance(above, str) else ""
+            return
         role = text_of(row.get("role"))
         where: dict[str, Any] = {"time_ms": self._times.get(message_hash), "line": number, "foreign_id": message_hash}
-        parent = last_of.get(above) if isinstance(above, str) else None
+        parent = (last_of.get(above) or None) if isinstance(above, str) else None
         blocks: list[JsonObject] = []
         added: list[JsonObject] = []
         for part in parts:
@@ -201,10 +212,13 @@ class _Threads:
         return message
 
     def _fragment(self, fragment_id: object) -> str:
-        row = next(self.database.rows("select content from fragments where id = ?", fragment_id), {})
-        return text_of(row.get("content"))
+        row = next(self.database.rows("select content from fragments where id = ?", fragment_id), None)
+        if row is None:
+            self.database.missing(f"fragment {fragment_id}")
+        return text_of((row or {}).get("content"))
 
     def _attachment(self, given: str) -> JsonObject:
-        return values.attachment_block(
-            next(self.database.rows("select * from attachments where id = ?", given), None), given
-        )
+        row = next(self.database.rows("select * from attachments where id = ?", given), None)
+        if row is None:
+            self.database.missing(f"attachment {given}")
+        return values.attachment_block(row, given)

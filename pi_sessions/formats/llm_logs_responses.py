@@ -13,7 +13,6 @@ from pi_sessions.formats.building import SessionBuilder, computed_id
 from pi_sessions.formats.foreign_database import RowCount
 from pi_sessions.formats.foreign_values import call_block, line_of, result_message, text_block, text_of, time_of
 from pi_sessions.formats.llm_logs import IMPORTER
-from pi_sessions.formats.parsed import Repair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,9 +102,7 @@ class Responses:
             calls = self._rows("tool_calls", self._calls.get(response_id, ()))
             results = self._rows("tool_results", self._results.get(response_id, ()))
             talk.take(row, calls, results, number)
-        if len(database.damage) > damage:
-            told = f"some rows lie on damaged pages: {database.damage[-1]}"
-            talk.builder.losses.append(Repair(None, "damaged_pages", told))
+        talk.builder.losses += database.damage_since(damage)
         name = line_of(conversation.get("name"))
         told_rows = rows.told(talk.builder, database.mtime_ms)
         return talk.builder.finish(id=conversation_id, leaf=talk.leaf, title=name, **told_rows)
@@ -169,16 +166,26 @@ class _Talk:
         if table not in self._database.columns or "fragments" not in self._database.columns:
             return []
         sql = (
-            f"select f.content from {table} p join fragments f on f.id = p.fragment_id where p.response_id = ?"
-            ' order by p."order"'
+            f"select p.fragment_id, f.content from {table} p left join fragments f on f.id = p.fragment_id"
+            ' where p.response_id = ? order by p."order"'
         )
-        return [text_of(row["content"]) for row in self._database.rows(sql, response_id)]
+        found: list[str] = []
+        for row in self._database.rows(sql, response_id):
+            if row["content"] is None:
+                self._database.missing(f"fragment {row['fragment_id']}")
+            found.append(text_of(row["content"]))
+        return found
 
     def _attachments(self, response_id: str) -> list[JsonObject]:
         if "prompt_attachments" not in self._database.columns:
             return []
         sql = (
-            "select a.* from prompt_attachments p join attachments a on a.id = p.attachment_id where p.response_id = ?"
-            ' order by p."order"'
+            "select p.attachment_id, a.* from prompt_attachments p left join attachments a on a.id = p.attachment_id"
+            ' where p.response_id = ? order by p."order"'
         )
-        return [values.attachment_block(row, text_of(row.get("id"))) for row in self._database.rows(sql, response_id)]
+        found: list[JsonObject] = []
+        for row in self._database.rows(sql, response_id):
+            if row["id"] is None:
+                self._database.missing(f"attachment {row['attachment_id']}")
+            found.append(values.attachment_block(row if row["id"] else None, text_of(row["attachment_id"])))
+        return found

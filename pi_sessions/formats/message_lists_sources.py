@@ -26,7 +26,6 @@ from pi_sessions.formats.json_items import JsonItems
 from pi_sessions.formats.json_lines import JsonLines
 from pi_sessions.formats.message_lists import IMPORTER, is_conversation, is_message
 from pi_sessions.formats.message_lists_items import MessageList, opening_of
-from pi_sessions.formats.parsed import Repair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -225,9 +224,7 @@ def _agent_session(database: ForeignDatabase, session: JsonObject) -> ParsedSess
         made.flush()
         if made.leaf is not None:
             tips[branch] = made.leaf
-    if len(database.damage) > damage:
-        told = f"some rows lie on damaged pages: {database.damage[-1]}"
-        made.builder.losses.append(Repair(None, "damaged_pages", told))
+    made.builder.losses += database.damage_since(damage)
     named: dict[str, tuple[str, int | None]] = {
         leaf: (branch, None) for branch, leaf in tips.items() if branch != "main" and len(tips) > 1
     }

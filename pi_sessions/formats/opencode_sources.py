@@ -86,7 +86,7 @@ def _read_rows(database: ForeignDatabase, info: JsonObject, calls: dict[str, str
     damage = len(database.damage)
     messages = _ordered(database, "message", "session_id = ?", session_id) if "message" in database.columns else []
     if not messages and "session_message" in database.columns:
-        return _read_next(database, info, rows)
+        return _read_next(database, info, rows, damage)
     session = OpencodeSession(database.path, IMPORTER, info, rows, calls)
     for place, message in enumerate(messages):
         number = rows.take(message)
@@ -125,14 +125,11 @@ def _parts(database: ForeignDatabase, session: OpencodeSession, message_id: str)
 
 
 def _note_damage(session: OpencodeSession | NextSession, database: ForeignDatabase, before: int) -> None:
-    if len(database.damage) > before:
-        told = f"some rows lie on damaged pages: {database.damage[-1]}"
-        session.builder.losses.append(Repair(None, "damaged_pages", told))
+    session.builder.losses += database.damage_since(before)
 
 
-def _read_next(database: ForeignDatabase, info: JsonObject, rows: RowCount) -> ParsedSession:
+def _read_next(database: ForeignDatabase, info: JsonObject, rows: RowCount, damage: int) -> ParsedSession:
     session = NextSession(database.path, IMPORTER, info, rows)
-    damage = len(database.damage)
     found = database.rowids("session_message", "session_id = ?", text_of(info.get("id")))
     read = [row for row in (database.row("session_message", rowid) for rowid in found) if row is not None]
     for row in sorted(read, key=lambda row: row["seq"] if isinstance(row.get("seq"), int) else 0):

@@ -114,6 +114,7 @@ FORMATS = (
     Format("chatgpt", "ChatGPT", "chatgpt", (".json",)),
     Format("claude-ai", "Claude.ai", "claude_ai", (".json",)),
     Format("messages", "Message list", "message_lists", (".json", ".jsonl", ".db", ".sqlite", ".sqlite3")),
+    Format("markdown", "pi-session Markdown", "markdown_in", (".md", ".markdown")),
     # Last: it says why a file is nobody's.
     Format("pi", "Pi", "pi_format"),
 )
