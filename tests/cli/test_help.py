@@ -66,7 +66,7 @@ def test_a_mistyped_command_is_recognised(shell: Terminal) -> None:
     assert "'rewind'" in ran.err
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("demo", "resume")])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("demo", "resume", "browse")])
 def test_examples_work_as_typed(name: str, talk: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a session that has what the examples name: entries, a label, branches, files, Pi's folder."""
     monkeypatch.setenv("HOME", str(talk.folder))

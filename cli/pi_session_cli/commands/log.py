@@ -36,7 +36,7 @@ COMMAND = Command(
         "pi-session log --last 10",
         "pi-session log 7f3a --at checkpoint-1",
         "pi-session log --role user",
-        "pi-session log --from @-3 --to @-1",
+        "pi-session log --from @-1 --to @",
         "pi-session log --full",
     ),
     json="One object: session, before (entries of the path not given), entries (as Pi writes them).",
