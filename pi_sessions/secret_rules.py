@@ -19,13 +19,17 @@ DASHED = r"A-Za-z0-9_\-"
 class Rule(Record):
     """One kind of secret.
 
+    Looking for it takes time in proportion to the text, whatever the text: a pattern is tried only where a hint stands,
+    and every repetition that another part must follow is bounded or gives nothing back.
+
     Attributes:
         kind: Name of the kind, as placeholders and reports say it.
         pattern: Regular expression; the secret is the group `secret`, or the whole match when there is none.
-        hints: The pattern can match only where one of these stands in the text (in small letters when `folded`).
+        hints: The pattern matches only where one of these stands (in small letters when `folded`); none: anywhere.
         folded: The hints are looked for in the text in small letters.
-        in_word: All of it, hint included, is one word of at least `SHORTEST_KEY` letters, digits and `_-.+/=~:`.
+        in_word: All of it, hint included, has at least `SHORTEST_KEY` characters and no blank among them.
         guarded: The value found must look like a secret and not like a reference to one (`secrets.is_plausible`).
+        back: How many characters before a hint a match begins.
     """
 
     kind: str
@@ -34,6 +38,7 @@ class Rule(Record):
     folded: bool = False
     in_word: bool = False
     guarded: bool = False
+    back: tuple[int, ...] = (0,)
 
 
 def prefixed(kind: str, *beginnings: str, alphabet: str = DASHED, least: int = 8) -> Rule:
@@ -49,17 +54,18 @@ def prefixed(kind: str, *beginnings: str, alphabet: str = DASHED, least: int = 8
 
 
 BLOCKS = (
-    # A block that was cut has no end: then all that can belong to it goes.
+    # A block that was cut has no end: then all that can belong to it goes. No block holds five dashes in a row.
     Rule(
         "private-key",
-        r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:[\s\S]{0,20000}?-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|(?:[A-Za-z0-9+/=\s:,\-]|\\+[nr])*)",
-        ("PRIVATE KEY",),
+        r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}?PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:(?:[^\-]{1,1000}+|-{1,4}+(?!-)){0,60}+-----END (?:[A-Z0-9]{1,20} ){0,4}?PRIVATE KEY(?: BLOCK)?-----"
+        r"|(?:[A-Za-z0-9+/=\s:,\-]|\\+[nr])*+)",
+        ("-----BEGIN ",),
     ),
     prefixed("age-key", "AGE-SECRET-KEY-1", alphabet="A-Z0-9"),
     Rule(
         "jwt",
-        r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*)*",
+        r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_\-]{8,1000}+\.[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*)*",
         ("eyJ",),
         in_word=True,
     ),
@@ -70,9 +76,7 @@ MODEL_PROVIDERS = (
     prefixed("anthropic-key", "sk-ant-"),
     prefixed("openai-key", "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-"),
     prefixed("openrouter-key", "sk-or-"),
-    Rule(
-        "api-key", r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_\-]*[0-9]|[a-z_\-]*[A-Z])[A-Za-z0-9_\-]{16,}", ("sk-",), in_word=True
-    ),
+    Rule("api-key", r"(?<![A-Za-z0-9])sk-(?=[a-z_\-]{0,100}+[A-Z0-9])[A-Za-z0-9_\-]{16,}", ("sk-",), in_word=True),
     prefixed("google-key", "AIza", least=16),
     prefixed("huggingface-token", "hf_", "api_org_", alphabet=WORD, least=16),
     prefixed("groq-key", "gsk_", alphabet=WORD, least=16),
@@ -106,7 +110,7 @@ CODE_HOSTS = (
         "glsoat-",
     ),
     prefixed("npm-token", "npm_", alphabet=WORD, least=16),
-    prefixed("pypi-token", "pypi-AgE", "pypi-"),
+    prefixed("pypi-token", "pypi-"),
     prefixed("rubygems-key", "rubygems_", alphabet="0-9a-f", least=16),
     prefixed("docker-token", "dckr_pat_", "dckr_oat_"),
     prefixed("artifactory-token", "AKCp", alphabet=WORD, least=20),
@@ -129,7 +133,7 @@ CLOUDS = (
     prefixed("google-oauth-secret", "GOCSPX-"),
     prefixed("google-token", "ya29.", "1//0", alphabet=r"A-Za-z0-9_.\-", least=12),
     Rule("azure-key", r"AccountKey=(?P<secret>[A-Za-z0-9+/=]{16,})", ("AccountKey=",)),
-    Rule("azure-secret", r"(?<![A-Za-z0-9])[A-Za-z0-9_~.]{3}[78]Q~[A-Za-z0-9_~.\-]{16,}", ("7Q~", "8Q~")),
+    Rule("azure-secret", r"(?<![A-Za-z0-9])[A-Za-z0-9_~.]{3}[78]Q~[A-Za-z0-9_~.\-]{16,}", ("7Q~", "8Q~"), back=(3,)),
     prefixed("digitalocean-token", "dop_v1_", "doo_v1_", "dor_v1_", alphabet="0-9a-f"),
     prefixed("databricks-token", "dapi", alphabet="0-9a-f", least=16),
     prefixed("heroku-key", "HRKU-", least=16),
@@ -140,7 +144,9 @@ CLOUDS = (
     prefixed("supabase-key", "sbp_", "sb_secret_", "sbp_oauth_", least=16),
     prefixed("planetscale-token", "pscale_tkn_", "pscale_pw_", "pscale_oauth_", alphabet=r"A-Za-z0-9_.=\-"),
     prefixed("vault-token", "hvs.", "hvb.", "hvr.", least=16),
-    Rule("terraform-token", r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=\-]{16,}", (".atlasv1.",)),
+    Rule(
+        "terraform-token", r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=\-]{16,}", (".atlasv1.",), back=(14,)
+    ),
     prefixed("pulumi-token", "pul-", alphabet="0-9a-f", least=16),
     prefixed("doppler-token", "dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", alphabet=r"A-Za-z0-9_.\-"),
     prefixed("tailscale-key", "tskey-"),
@@ -161,12 +167,12 @@ SERVICES = (
         ("hooks.slack.com/",),
     ),
     Rule(
-        "discord-webhook", r"discord(?:app)?\.com/api/webhooks/\d+/(?P<secret>[A-Za-z0-9_\-]{16,})", ("/api/webhooks/",)
+        "discord-webhook",
+        r"discord(?:app)?\.com/api/webhooks/[0-9]{1,30}+/(?P<secret>[A-Za-z0-9_\-]{16,})",
+        ("discord.com/api/webhooks/", "discordapp.com/api/webhooks/"),
     ),
-    Rule(
-        "discord-token", r"(?<![A-Za-z0-9])[MNO][A-Za-z0-9_\-]{23,27}\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,}", (".",)
-    ),
-    Rule("telegram-token", r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_\-]{30,}", (":AA",)),
+    Rule("discord-token", r"[MNO](?<![A-Za-z0-9].)[A-Za-z0-9_\-]{23,27}+\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,}", ()),
+    Rule("telegram-token", r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_\-]{30,}", (":AA",), back=(10, 9, 8)),
     prefixed("stripe-key", "sk_live_", "sk_test_", "rk_live_", "rk_test_", "sk_prod_", alphabet=WORD),
     prefixed("webhook-secret", "whsec_", alphabet=r"A-Za-z0-9+/=", least=16),
     prefixed("square-token", "sq0atp-", "sq0csp-", "sq0idp-", "EAAAE"),
@@ -175,7 +181,7 @@ SERVICES = (
     prefixed("sendgrid-key", "SG.", alphabet=r"A-Za-z0-9_.\-", least=20),
     Rule("twilio-key", r"(?<![A-Za-z0-9])SK[0-9a-f]{32}(?![A-Za-z0-9])", ("SK",)),
     Rule("mailgun-key", r"(?<![A-Za-z0-9])key-[0-9a-f]{32}(?![A-Za-z0-9])", ("key-",)),
-    Rule("mailchimp-key", r"(?<![A-Za-z0-9])[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])", ("-us",)),
+    Rule("mailchimp-key", r"(?<![A-Za-z0-9])[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])", ("-us",), back=(32,)),
     prefixed("mapbox-token", "sk.eyJ", alphabet=r"A-Za-z0-9_.\-"),
     Rule("airtable-token", r"(?<![A-Za-z0-9])pat[A-Za-z0-9]{14}\.[0-9a-f]{16,}", ("pat",)),
 )
@@ -192,7 +198,7 @@ NAME_HINTS = ("key", "secret", "token", "passw", "passphrase", "pwd", "credentia
 IN_CONTEXT = (
     Rule(
         "authorization",
-        r"(?i)\b(?:bearer|authorization[\"']?\s*[:=]\s*[\"']?(?:basic|token|apikey|digest)?)\s+"
+        r"(?i)\b(?:bearer|authorization[\"']?\s{0,8}[:=]\s{0,8}[\"']?(?:basic|token|apikey|digest)?)\s{1,8}"
         r"(?P<secret>[A-Za-z0-9._~+/=\-]{12,})",
         ("bearer", "authorization"),
         folded=True,
@@ -200,7 +206,8 @@ IN_CONTEXT = (
     ),
     Rule(
         "authorization",
-        r"(?i)\bx-(?:[a-z]+-)*(?:api-?key|key|token|secret)[\"']?\s*[:=]\s*[\"']?(?P<secret>[A-Za-z0-9._~+/=\-]{8,})",
+        r"(?i)\bx-(?:[a-z]{1,30}+-){0,8}(?:api-?key|key|token|secret)[\"']?\s{0,8}[:=]\s{0,8}[\"']?"
+        r"(?P<secret>[A-Za-z0-9._~+/=\-]{8,})",
         ("x-",),
         folded=True,
         guarded=True,
@@ -213,15 +220,15 @@ IN_CONTEXT = (
     ),
     Rule(
         "password",
-        r"\s(?:-u|--user)(?:=|\s+|(?=[\"']))[\"']?[A-Za-z0-9_.@\-]{1,64}:(?P<secret>[^\s\"'\\]{6,200})",
-        (" -u", " --user"),
+        r"(?<=\s)(?:-u|--user)(?:=|\s{1,8}|(?=[\"']))[\"']?[A-Za-z0-9_.@\-]{1,64}:(?P<secret>[^\s\"'\\]{6,200})",
+        ("-u", "--user"),
         guarded=True,
     ),
     Rule(
         "password",
-        r"\s--(?:password|pass|passwd|passphrase|token|auth-token|api-key|apikey|secret)(?:=|\s+)[\"']?"
+        r"(?<=\s)--(?:password|pass|passwd|passphrase|token|auth-token|api-key|apikey|secret)(?:=|\s{1,8})[\"']?"
         r"(?P<secret>[^\s\"'\\]{8,200})",
-        (" --",),
+        ("--pass", "--token", "--auth-token", "--api", "--secret"),
         guarded=True,
     ),
 )

@@ -28,18 +28,21 @@ SHORTEST_GIVEN = 6
 LONGEST_NAME = 64
 MARK = "[redacted:"
 PICTURE = "image"
+_PICTURE_DATA = "the data of a picture"
 
-_LONG_WORD = re.compile(rf"[A-Za-z0-9_\-.+/=~:]{{{SHORTEST_KEY},}}")
 _SIGN = re.compile(r"[=:]")
+_DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d_]")
 _VALUE = re.compile(
     r"(?<![=!<>:+\-*/|&])(?P<sign>=>|:=|=(?![=~])|:(?![:/=]))\s{0,4}(?P<open>\\*[\"'`]?)"
     r"(?P<secret>[^\s\"'`\\,;<>(){}\[\]|&]{6,512})"
 )
-_SECRET_NAME = re.compile(rf"(?i){SECRET_NAME}")
-_NAME = re.compile(r"[A-Za-z0-9_.\-]*\Z")
+_SECRET_NAME = re.compile(rf"(?i){SECRET_NAME}\Z")
+_NAME_SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+_SMALL = {point: point + 32 for point in range(ord("A"), ord("Z") + 1)}
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+")
 _PLACEHOLDER = re.compile(
-    r"(?i)\$[a-z_({]|%[a-z_(]|[<{]|\[redacted:|process\.|os\.|env[.\[]|.*(?:your[_\-]|change[_\-]?me|placeholder|replace[_\-]?me|"
+    r"(?i)\$[a-z_({]|%[a-z_(]|[<{]|\[redacted:|process\.|os\.|env[.\[]|.{0,80}?(?:your[_\-]|change[_\-]?me|placeholder|replace[_\-]?me|"
     r"[_\-]here\b|\$\{|\{\{)|(?:none|null|nil|true|false|undefined|required|optional|enabled|disabled|unknown|"
     r"password|redacted|missing|invalid|expired|default|secret|string)\Z|(.)\1*\Z|[*x.\-_]+\Z"
 )
@@ -101,10 +104,7 @@ def is_plausible(value: str) -> bool:
 
 def names_secret(name: str) -> bool:
     """Whether the value of a variable or field of this name is a secret: `DEPLOY_TOKEN`, `apiKey`, `db.password`."""
-    lowered = name.lower()
-    return any(hint in lowered for hint in NAME_HINTS) and any(
-        match.end() == len(name) for match in _SECRET_NAME.finditer(name)
-    )
+    return _SECRET_NAME.search(name) is not None
 
 
 def environment_secrets(environ: Mapping[str, str]) -> dict[str, str]:
@@ -123,62 +123,91 @@ def environment_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
 def merged(text: str, found: Iterable[Found]) -> list[Found]:
     """Return secrets in their order; those that overlap become one that covers all of them, of the longest's kind."""
-    result: list[Found] = []
+    spans: list[list[int]] = []
+    kinds: list[str] = []
     longest = 0
     for each in sorted(found, key=lambda one: (one.start, one.start - one.end)):
-        if result and each.start < result[-1].end:
-            last = result[-1]
-            kind = each.kind if each.end - each.start > longest else last.kind
-            longest = max(longest, each.end - each.start)
-            end = max(last.end, each.end)
-            result[-1] = Found(kind, last.start, end, text[last.start : end])
+        length = each.end - each.start
+        if spans and each.start < spans[-1][1]:
+            spans[-1][1] = max(spans[-1][1], each.end)
+            if length > longest:
+                kinds[-1] = each.kind
+            longest = max(longest, length)
         else:
-            longest = each.end - each.start
-            result.append(each)
-    return result
+            longest = length
+            spans.append([each.start, each.end])
+            kinds.append(each.kind)
+    return [Found(kind, start, end, text[start:end]) for kind, (start, end) in zip(kinds, spans, strict=True)]
 
 
 def _by_rules(text: str, rules: Sequence[Rule]) -> Iterator[Found]:
-    for rule in _possible(text, rules):
+    for rule, hints in _possible(text, rules):
         pattern = _compiled.get(rule.pattern)
         if pattern is None:
             pattern = _compiled[rule.pattern] = re.compile(rule.pattern)
         group: str | int = "secret" if "secret" in pattern.groupindex else 0
-        for match in pattern.finditer(text):
+        for match in _matches(text, rule, pattern, hints):
             value = match[group]
             if not rule.guarded or is_plausible(value):
                 yield Found(rule.kind, *match.span(group), value)
 
 
-def _possible(text: str, rules: Sequence[Rule]) -> Iterable[Rule]:
-    """Return the rules whose hints stand in a text; most texts hold none, and looking for those is all they cost.
+def _matches(text: str, rule: Rule, pattern: re.Pattern[str], hints: Sequence[str]) -> Iterator[re.Match[str]]:
+    """Yield the matches of a rule's pattern, which is tried only around the rule's hints."""
+    if not hints:
+        yield from pattern.finditer(text)
+        return
+    searched = _lowered(text) if rule.folded else text
+    for hint in hints:
+        at = searched.find(hint)
+        while at >= 0:
+            behind = at + 1
+            for back in rule.back:
+                match = pattern.match(text, at - back) if at >= back else None
+                if match is not None:
+                    yield match
+                    behind = max(match.end(), behind)
+                    break
+            at = searched.find(hint, behind)
 
-    Hints that are the beginning of a key are looked for in the long words of the text only: no key is shorter.
+
+def _lowered(text: str) -> str:
+    """Return a text in small letters, each in its place."""
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else text.translate(_SMALL)
+
+
+def _possible(text: str, rules: Sequence[Rule]) -> Iterable[tuple[Rule, list[str]]]:
+    """Return the rules whose hints stand in a text, with these; most texts hold none, and that is all they cost.
+
+    Hints of keys are looked for in the long words of the text only: no key is shorter.
     """
-    hints = _hints.get(id(rules))
-    if hints is None or hints.rules is not rules:
-        hints = _hints[id(rules)] = _Hints(rules)
-    found = {rule.pattern: rule for hint, rule in hints.plain if hint in text}
-    words = "\n".join(_LONG_WORD.findall(text))
-    if words:
-        found |= {rule.pattern: rule for hint, rule in hints.in_words if hint in words}
-    if hints.folded:
-        lowered = text.lower()
-        found |= {rule.pattern: rule for hint, rule in hints.folded if hint in lowered}
-    return found.values()
+    known = _hints.get(id(rules))
+    if known is None or known.rules is not rules:
+        known = _hints[id(rules)] = _Hints(rules)
+    found: dict[int, list[str]] = {}
+    words = "\n".join([word for word in text.split() if len(word) >= SHORTEST_KEY])
+    lowered = text.lower() if known.folded else ""
+    for told, searched in ((known.plain, text), (known.in_words, words), (known.folded, lowered)):
+        for hint, place in told:
+            if hint in searched:
+                found.setdefault(place, []).append(hint)
+    everywhere: list[tuple[Rule, list[str]]] = [(rule, []) for rule in known.everywhere]
+    return everywhere + [(rules[place], hints) for place, hints in found.items()]
 
 
 class _Hints:
-    """The hints of some rules by how they are looked for."""
+    """The hints of some rules, each with its rule's place, by how they are looked for."""
 
-    __slots__ = ("folded", "in_words", "plain", "rules")
+    __slots__ = ("everywhere", "folded", "in_words", "plain", "rules")
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        told = [(hint, rule) for rule in rules for hint in rule.hints]
+        told = [(hint, place) for place, rule in enumerate(rules) for hint in rule.hints]
         self.rules = rules
-        self.folded = [each for each in told if each[1].folded]
-        self.in_words = [each for each in told if each[1].in_word]
-        self.plain = [each for each in told if not each[1].folded and not each[1].in_word]
+        self.everywhere = [rule for rule in rules if not rule.hints]
+        self.folded = [each for each in told if rules[each[1]].folded]
+        self.in_words = [each for each in told if rules[each[1]].in_word]
+        self.plain = [each for each in told if not rules[each[1]].folded and not rules[each[1]].in_word]
 
 
 def _assigned(text: str) -> Iterator[Found]:
@@ -188,7 +217,7 @@ def _assigned(text: str) -> Iterator[Found]:
         return
     for sign in _SIGN.finditer(text):
         name = _name_before(text, sign.start())
-        if not names_secret(name):
+        if not name or not names_secret(name):
             continue
         match = _VALUE.match(text, sign.start())
         if match is None:
@@ -203,19 +232,19 @@ def _assigned(text: str) -> Iterator[Found]:
 def _name_before(text: str, at: int) -> str:
     """Return the name that ends before a place, quotes and blanks apart."""
     head = text[max(at - LONGEST_NAME, 0) : at].rstrip(" \t").rstrip("\"'`\\")
-    match = _NAME.search(head)
-    return match[0] if match else ""
+    return head[len(head.rstrip(_NAME_SIGNS)) :]
 
 
 def _is_secret_value(name: str, value: str, sign: str, quote: str) -> bool:
-    if not is_plausible(value):
+    mixed = len(value) >= SHORTEST and _DIGIT.search(value) is not None and _LETTER.search(value) is not None
+    upper = name.isupper() and sign == "="
+    if not (mixed or upper or quote) or not is_plausible(value):
         return False
-    mixed = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
-    if mixed and len(value) >= SHORTEST:
+    if mixed:
         return True
     if value.isdigit():
         return False
-    if name.isupper() and sign == "=":
+    if upper:
         return len(value) >= SHORTEST and not name.endswith("AUTH")
     passes = "pass" in name.lower() or "pwd" in name.lower()
     return bool(quote) and (passes or len(value) >= 2 * SHORTEST)
@@ -362,12 +391,10 @@ class Redactor:
 
     def _cut(self, text: str) -> Iterator[Found]:
         """Yield beginnings of known secrets at the end of the text, or before the dots that mark a cut."""
-        ends = [match.start() for match in _CUT.finditer(text)]
-        for end in ends:
-            for form, value in self._spread.items():
-                beginning = form[:SHORTEST_CUT]
-                if len(form) <= SHORTEST_CUT:
-                    continue
+        forms = [(form, form[:SHORTEST_CUT], value) for form, value in self._spread.items() if len(form) > SHORTEST_CUT]
+        forms = [each for each in forms if each[1] in text]
+        for end in [match.start() for match in _CUT.finditer(text)] if forms else ():
+            for form, beginning, value in forms:
                 at = text.find(beginning, max(end - len(form), 0), end)
                 while at >= 0:
                     if form.startswith(text[at:end]):
@@ -389,37 +416,62 @@ class Redactor:
         safe = self._redacted(value, where)
         return text if safe is value else dump(safe)
 
-    def _redacted(self, value: Any, where: str, kind: str | None = None) -> Any:
-        if isinstance(value, str):
-            whole = kind is not None and value not in self.keep
-            return self._mark(value, str(kind), where) if whole else self.text(value, where)
-        if isinstance(value, list):
-            items = [self._redacted(item, where, kind) for item in value]
-            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
-        if isinstance(value, dict):
-            changed = False
-            safe: dict[str, Any] = {}
-            for name, item in value.items():
-                told = self.text(name, where)
-                new = item if _is_picture(value, name) else self._redacted(item, where, _kind_of_field(name, item))
-                changed = changed or told is not name or new is not item
-                safe[told] = new
-            return safe if changed else value
-        return value
+    def _redacted(self, value: Any, where: str) -> Any:
+        """Return a decoded value without its secrets; goes through it without recursion, however deep it is nested."""
+        done: list[Any] = []
+        todo: list[tuple[Any, str | None, bool]] = [(value, None, False)]
+        while todo:
+            item, kind, inside = todo.pop()
+            if inside:
+                parts = done[len(done) - _parts(item) :]
+                del done[len(done) - _parts(item) :]
+                done.append(_rebuilt(item, parts))
+            elif isinstance(item, str) and kind is not _PICTURE_DATA:
+                whole = kind is not None and item not in self.keep
+                done.append(self._mark(item, str(kind), where) if whole else self.text(item, where))
+            elif isinstance(item, list | dict) and kind is not _PICTURE_DATA:
+                todo.append((item, None, True))
+                todo += [(part, told, False) for part, told in reversed(list(_inside(item, kind)))]
+            else:
+                done.append(item)
+        return done[0]
 
 
-def _texts(value: Any, kind: str | None = None) -> Iterator[tuple[str, str | None]]:
-    """Yield every text and name in a decoded JSON value, with the kind of secret it is as a whole (None: a text)."""
-    if isinstance(value, str):
-        yield value, kind
-    elif isinstance(value, list):
+def _parts(value: list[Any] | dict[str, Any]) -> int:
+    return len(value) if isinstance(value, list) else 2 * len(value)
+
+
+def _rebuilt(value: Any, parts: list[Any]) -> Any:
+    """Return a list or object made of new parts, itself when they are its own."""
+    if isinstance(value, list):
+        return parts if any(new is not old for new, old in zip(parts, value, strict=True)) else value
+    safe = dict(zip(parts[::2], parts[1::2], strict=True))
+    same = all(new is old for new, old in zip(parts[::2], value, strict=True))
+    return value if same and all(new is old for new, old in zip(parts[1::2], value.values(), strict=True)) else safe
+
+
+def _inside(value: list[Any] | dict[str, Any], kind: str | None) -> Iterator[tuple[Any, str | None]]:
+    """Yield the parts of a list or object, names included, each with the kind of secret it is as a whole."""
+    if isinstance(value, list):
         for item in value:
-            yield from _texts(item, kind)
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            yield name, None
-            if not _is_picture(value, name):
-                yield from _texts(item, _kind_of_field(name, item))
+            yield item, kind
+        return
+    for name, item in value.items():
+        yield name, None
+        yield item, _PICTURE_DATA if _is_picture(value, name) else _kind_of_field(name, item)
+
+
+def _texts(value: Any) -> Iterator[tuple[str, str | None]]:
+    """Yield every text and name in a decoded JSON value, with the kind of secret it is as a whole (None: a text)."""
+    todo: list[tuple[Any, str | None]] = [(value, None)]
+    while todo:
+        item, kind = todo.pop()
+        if kind is _PICTURE_DATA:
+            continue
+        if isinstance(item, str):
+            yield item, kind
+        elif isinstance(item, list | dict):
+            todo += reversed(list(_inside(item, kind)))
 
 
 def _kind_of_field(name: str, value: object) -> str | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import random
 import string
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pi_sessions.secret_rules import RULES, SHORTEST_KEY
+from pi_sessions.secret_rules import RULES, SHORTEST_KEY, Rule
 from pi_sessions.secrets import Redactor, environment_secrets, find_secrets, names_secret, redact
 from pi_sessions.stored import StoredEntry
 from tests.sessions.pi_files import CASES
@@ -242,14 +243,80 @@ def test_other_names(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["QUJD" * 200_000, "api_key_" * 60_000, "://" * 100_000, "=" * 300_000, "-----BEGIN PRIVATE KEY-----" * 500]
+    "unit",
+    [
+        "QUJD",
+        "sk-",
+        "x-",
+        "x-a-",
+        "eyJ-",
+        "eyJaaaaaaaaa.",
+        "://",
+        "://a:",
+        "=",
+        ".",
+        "api_key_",
+        "password=",
+        "password=passw0rd1",
+        "token   =",
+        "authorization: ",
+        "bearer ",
+        " -u ",
+        " --password ",
+        "--user a",
+        "ASIA",
+        "7Q~",
+        "MMMM",
+        "M.aaaaaa.",
+        "1:AA",
+        "f-us1",
+        "discord.com/api/webhooks/1",
+        "-----BEGIN PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----_",
+        "-----BEGIN A ",
+        "...",
+    ],
 )
-def test_long_texts_take_no_longer_than_they_should(text: str) -> None:
-    import time
+def test_eight_times_the_text_takes_about_eight_times_as_long(unit: str) -> None:
+    """Work that grew with the square of the text would take 64 times as long."""
+    base = time_of(unit * (8_000 // len(unit)))
+    assert time_of(unit * (64_000 // len(unit))) < 24 * max(base, 0.002)
 
-    began = time.perf_counter()
-    find_secrets(text)
-    assert time.perf_counter() - began < 3
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.kind}-{rule.pattern[:20]}")
+def test_repeated_beginnings_of_a_key_cost_no_more_than_their_length(rule: Rule) -> None:
+    for hint in rule.hints[:2] or ("M",):
+        for between in ("", "-", " ", "_a1"):
+            unit = hint + between
+            assert time_of(unit * (20_000 // len(unit)), rounds=1) < 0.5, unit
+
+
+def time_of(text: str, rounds: int = 2) -> float:
+    """Return the CPU time a search takes, the best of some rounds, in seconds."""
+    best = 1e9
+    for _ in range(rounds):
+        began = time.process_time()
+        find_secrets(text)
+        best = min(best, time.process_time() - began)
+    return best
+
+
+def test_plain_text_is_searched_at_twenty_megabytes_a_second() -> None:
+    """Half of that is asked for here, for the sake of slow machines."""
+    text = "the lease is renewed by whoever holds it, and nobody else may write while it lasts; " * 25_000
+    assert len(text) / time_of(text) > 10_000_000
+
+
+def test_a_secret_is_found_however_deep_it_is_nested() -> None:
+    value: object = "ghp_" + "A1b2" * 9
+    for _ in range(5000):
+        value = [value]
+    redactor = Redactor()
+    redactor.learn_value(value)
+    safe = redactor.value(value)
+    for _ in range(5000):
+        safe = safe[0]
+    assert safe == "[redacted:github-token-1]"
 
 
 @settings(max_examples=150, deadline=None)
