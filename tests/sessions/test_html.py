@@ -22,11 +22,12 @@ from tests.browser.pages import ATTACKS, entry, from_file, hostile, said
 from tests.sessions.test_markdown import SESSION
 
 VOID = {"meta", "link", "input", "img", "br", "hr"}
-ALLOWED = set(
-    "html head body meta title link style script a header button span h1 h2 h3 h4 h5 h6 div input label select "
-    "option aside main dl dt dd section article time p b code pre nav ol ul li footer dialog kbd em strong s "
-    "blockquote hr br table thead tbody tr th td del ins img".split()
-)
+ALLOWED = {
+    "a", "article", "aside", "b", "blockquote", "body", "br", "button", "code", "dd", "del", "dialog", "div", "dl",
+    "dt", "em", "footer", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hr", "html", "img", "input", "ins",
+    "kbd", "label", "li", "link", "main", "meta", "nav", "ol", "option", "p", "pre", "s", "script", "section",
+    "select", "span", "strong", "style", "table", "tbody", "td", "th", "thead", "time", "title", "tr", "ul",
+}  # fmt: skip
 
 
 class Page(HTMLParser):
