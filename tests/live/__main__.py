@@ -205,9 +205,9 @@ async def run_checks(checks: list[tuple[str, Check]], only: str) -> int:
         try:
             with anyio.fail_after(180):
                 await check()
-        except (AssertionError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001 - a check that fails in any way must not hide the others
             failed += 1
-            print(f"FAILED {name}: {error or type(error).__name__}")
+            print(f"FAILED {name}: {type(error).__name__} {error}")
         else:
             print(f"held   {name} ({time.monotonic() - started:.1f} s)")
     return failed

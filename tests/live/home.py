@@ -88,7 +88,8 @@ class Home:
         first = b""
         if stop is not None:
             first = await asyncio.wait_for(process.stdout.read(1), LIMIT_S)
-            process.send_signal(stop)
+            if first:
+                process.send_signal(stop)
         out, err = await asyncio.wait_for(process.communicate(), LIMIT_S)
         assert process.returncode is not None
         ran = Ran(process.returncode, (first + out).decode(), err.decode())
