@@ -75,6 +75,7 @@ class SessionBuilder:
         time_ms: int | None,
         line: int,
         foreign_id: str | None = None,
+        text: str | None = None,
     ) -> StoredEntry:
         """Add an entry.
 
@@ -86,6 +87,7 @@ class SessionBuilder:
             time_ms: Unix milliseconds.
             line: 1-based line or row of the source.
             foreign_id: What the source calls it, when that is not `id`.
+            text: `dump` of the fields, where it is at hand.
         """
         if id in self._places:
             number = 2
@@ -95,7 +97,7 @@ class SessionBuilder:
             id, foreign_id = f"{id}-{number}", foreign_id or id
         head = message_head(fields) if kind == "message" else None
         extra = _NO_TIME if time_ms is None and self._untimed else None
-        entry = StoredEntry(id, parent, kind, time_ms, dump(fields), extra, head=head)
+        entry = StoredEntry(id, parent, kind, time_ms, dump(fields) if text is None else text, extra, head=head)
         self._places[id] = len(self.entries)
         self.entries.append(entry)
         self._lines.append(line)

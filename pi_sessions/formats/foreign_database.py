@@ -119,6 +119,15 @@ class ForeignDatabase:
                 found.update(row["at"] for row in self.rows(sql, *arguments))
         return sorted(found)
 
+    def found(self, table: str, where: str, *arguments: object) -> list[JsonObject]:
+        """Return the rows of a table that agree with a condition; those that can be read, where pages are damaged."""
+        before = len(self.damage)
+        rows = list(self.rows(f'select * from "{table}" where {where}', *arguments))
+        if len(self.damage) == before:
+            return rows
+        read = (self.row(table, rowid) for rowid in self.rowids(table, where, *arguments))
+        return [row for row in read if row is not None]
+
     def row(self, table: str, rowid: int) -> JsonObject | None:
         """Return a row by its row id; None when it cannot be read, which is noted in `damage`."""
         before = len(self.damage)
@@ -233,7 +242,9 @@ class RowCount:
 
     def take(self, row: Any, *, header: bool = False) -> int:
         """Count one row, or one record of a file, and return its number, from 1."""
-        raw = repr(row).encode("utf-8", "backslashreplace")
+        values = row.values() if isinstance(row, dict) else (row,)
+        told = "\0".join([value if isinstance(value, str) else repr(value) for value in values])
+        raw = told.encode("utf-8", "backslashreplace")
         self._hash.update(raw)
         self.size += len(raw)
         self.rows += 1

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _DATA_URL = re.compile(r"data:([A-Za-z0-9.+/-]{1,80})(?:;[A-Za-z0-9=._-]{1,80})*;base64,(.*)", re.DOTALL)
 _EARLIEST_MS, _LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
 _MOST_NAME_CHARS = 200
+_decode = json.JSONDecoder(parse_constant=lambda name: None).decode
 
 
 def text_of(value: object) -> str:
@@ -53,10 +54,10 @@ def time_of(value: object) -> int | None:
 
 def json_of(text: object) -> object:
     """Return the JSON value a text holds; None when it holds none."""
-    if not isinstance(text, str | bytes):
+    if not isinstance(text, str):
         return None
     try:
-        return json.loads(text, parse_constant=lambda name: None)
+        return _decode(text)
     except (ValueError, RecursionError):
         return None
 

@@ -37,12 +37,10 @@ def places(home: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def roots(path: str) -> tuple[str, ...]:
     """Return the folder of sessions below goose's data folder."""
-    for inner in ("sessions", os.path.join("data", "sessions")):
-        found = os.path.join(path, inner)
-        named = os.path.basename(os.path.abspath(path)) == "goose" and os.path.isdir(found)
-        if named or os.path.isfile(os.path.join(found, "sessions.db")):
-            return (found,)
-    return ()
+    if os.path.basename(os.path.abspath(path)) not in ("goose", "Block.goose"):
+        return ()
+    folders = [os.path.join(path, inner) for inner in ("sessions", os.path.join("data", "sessions"))]
+    return tuple(folder for folder in folders if os.path.isdir(folder))
 
 
 def is_about(value: object) -> bool:

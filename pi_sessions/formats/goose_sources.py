@@ -14,6 +14,7 @@ from pi_sessions.formats.goose import IMPORTER, is_about, is_record
 from pi_sessions.formats.goose_session import GooseMessage, GooseSession, Spent
 from pi_sessions.formats.json_lines import JsonLines
 from pi_sessions.formats.parsed import ChildOf, Repair
+from pi_sessions.pauses import CollectionsPaused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def read_database(path: str) -> Iterator[ParsedSession]:
         infos = [row for row in (database.row("sessions", rowid) for rowid in ids) if row is not None]
         missing = len(ids) - len(infos) + len(database.damage)
         for info in sorted(infos, key=lambda row: (time_of(row.get("created_at")) or 0, text_of(row.get("id")))):
-            session = _read_session(database, info)
+            with CollectionsPaused():
+                session = _read_session(database, info)
             if missing:
                 told = f"{missing} rows of the table sessions lie on damaged pages"
                 session = session.replace(losses=(Repair(None, "damaged_pages", told), *session.losses))
@@ -58,9 +60,7 @@ def _read_session(database: ForeignDatabase, info: JsonObject) -> ParsedSession:
     model = object_of(json_of(info.get("model_config_json")))
     session = GooseSession(database.path, IMPORTER, provider, text_of(model.get("model_name") or model.get("model")))
     messages: list[GooseMessage] = []
-    found = database.rowids("messages", "session_id = ?", session_id)
-    read = [row for row in (database.row("messages", rowid) for rowid in found) if row is not None]
-    for row in sorted(read, key=_age):
+    for row in sorted(database.found("messages", "session_id = ?", session_id), key=_age):
         number = rows.take(row)
         content = json_of(row.get("content_json"))
         if not isinstance(content, list):
@@ -72,10 +72,8 @@ def _read_session(database: ForeignDatabase, info: JsonObject) -> ParsedSession:
         messages.append(GooseMessage(name, role, objects_of(content), created, metadata, number))
     ledger: list[Spent] = []
     if "usage_ledger" in database.columns:
-        for rowid in database.rowids("usage_ledger", "session_id = ?", session_id):
-            spent = database.row("usage_ledger", rowid)
-            if spent is not None:
-                ledger.append(Spent(spent, rows.take(spent)))
+        for spent in database.found("usage_ledger", "session_id = ?", session_id):
+            ledger.append(Spent(spent, rows.take(spent)))
     session.grow(messages, ledger)
     session.builder.losses += database.damage_since(damage)
     return _finish(session, info, rows.told(session.builder, database.mtime_ms), _child_of(database, info))

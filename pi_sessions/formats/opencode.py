@@ -34,15 +34,14 @@ def places(home: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def roots(path: str) -> tuple[str, ...]:
     """Return the databases and the older folder below opencode's data folder."""
+    if os.path.basename(os.path.abspath(path)) != "opencode":
+        return ()
     try:
         names = sorted(os.listdir(path))
     except OSError:
         return ()
-    named = os.path.basename(os.path.abspath(path)) == "opencode"
-    found = [name for name in names if name.startswith("opencode") and name.endswith(".db")]
-    if named and "storage" in names:
-        found.append("storage")
-    return tuple(os.path.join(path, name) for name in found) if named or "opencode.db" in found else ()
+    found = [name for name in names if (name.startswith("opencode") and name.endswith(".db")) or name == "storage"]
+    return tuple(os.path.join(path, name) for name in found)
 
 
 def is_storage(path: str) -> bool:

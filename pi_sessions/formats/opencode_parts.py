@@ -64,7 +64,7 @@ def file_block(part: JsonObject) -> JsonObject:
     """Return a file as an image block, or as it is when it is no image at hand."""
     mime = text_of(part.get("mime"))
     image = image_of(part.get("url")) if mime.startswith("image/") else None
-    kept = {name: part[name] for name in ("mime", "url", "filename", "source") if name in part}
+    kept: JsonObject = {name: part[name] for name in ("mime", "url", "filename", "source") if name in part}
     return image or {"type": "file", **kept}
 
 

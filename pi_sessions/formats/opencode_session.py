@@ -10,11 +10,14 @@ Source: opencode 1.18, messages and parts.
 
 from __future__ import annotations
 
+import hashlib
+
 from pi_sessions.formats import opencode_parts as parts_of
 from pi_sessions.formats.building import SessionBuilder, computed_id
 from pi_sessions.formats.foreign_database import RowCount
 from pi_sessions.formats.foreign_values import json_of, line_of, object_of, objects_of, text_block, text_of, time_of
 from pi_sessions.formats.parsed import ChildOf, Repair
+from pi_sessions.stored import dump
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,14 +74,15 @@ class OpencodeSession:
 
     def add(self, kind: str, fields: JsonObject, *, time_ms: int | None, row: int, foreign_id: str) -> StoredEntry:
         """Add an entry behind the last one."""
-        where = self._where(kind, fields, time_ms, row, foreign_id)
-        builder = self.builder
-        entry = builder.message(fields, **where) if kind == "message" else builder.add(kind, fields, **where)
-        return self._follow(entry, foreign_id)
+        if kind == "message" and time_ms is not None:
+            fields.setdefault("timestamp", time_ms)
+        text = dump(fields)
+        where = self._where(kind, text, time_ms, row, foreign_id)
+        return self._follow(self.builder.add(kind, fields, text=text, **where), foreign_id)
 
     def keep(self, kind: str, data: object, *, known: bool, time_ms: int | None, row: int, foreign_id: str) -> None:
         """Keep what has no place in our model."""
-        where = self._where(f"custom.{kind}", data, time_ms, row, foreign_id)
+        where = self._where(f"custom.{kind}", dump(data), time_ms, row, foreign_id)
         add = self.builder.custom if known else self.builder.not_understood
         self._follow(add(kind, data, **where), foreign_id)
 
@@ -87,14 +91,14 @@ class OpencodeSession:
         where = self._where(f"text.{kind}", text, time_ms, row, foreign_id)
         self._follow(self.builder.text_for_model(kind, text, **where), foreign_id)
 
-    def _where(self, kind: str, fields: object, time_ms: int | None, row: int, foreign_id: str) -> dict[str, Any]:
-        if time_ms is not None:
+    def _where(self, kind: str, text: str, time_ms: int | None, row: int, foreign_id: str) -> dict[str, Any]:
+        if self._cleared and time_ms is not None:
             self._clear(time_ms)
-        made = computed_id(self.leaf, kind, time_ms, fields)
+        made = _id_of(self.leaf, kind, time_ms, text)
         number = 1
         while made in self.builder:
             number += 1
-            made = computed_id(self.leaf, kind, time_ms, fields, number)
+            made = _id_of(self.leaf, kind, time_ms, text, number)
         return {"id": made, "parent": self.leaf, "time_ms": time_ms, "line": row, "foreign_id": foreign_id or None}
 
     def _follow(self, entry: StoredEntry, foreign_id: str) -> StoredEntry:
@@ -319,6 +323,11 @@ class OpencodeSession:
             **self.rows.told(self.builder, mtime_ms),
         )
         return parsed.replace(leaf=None) if undone and leaf is None else parsed
+
+
+def _id_of(*told: object) -> str:
+    """Return an id that is the same whenever the same things are told; cheaper than `computed_id` for long texts."""
+    return hashlib.sha256("\n".join(map(str, told)).encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
 def part_of(parts: list[Part], kind: str, name: str) -> object:

@@ -16,6 +16,7 @@ from pi_sessions.formats.opencode import IMPORTER
 from pi_sessions.formats.opencode_next import NextSession
 from pi_sessions.formats.opencode_session import OpencodeSession, Part, parts_from
 from pi_sessions.formats.parsed import Repair
+from pi_sessions.pauses import CollectionsPaused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def read_database(path: str, *, live: bool) -> Iterator[ParsedSession]:
         missing = len(found) - len(infos) + len(database.damage)
         calls: dict[str, str] = {}
         for info in sorted(infos, key=_age):
-            session = _read_rows(database, info, calls, live=live)
+            with CollectionsPaused():
+                session = _read_rows(database, info, calls, live=live)
             if missing:
                 told = f"{missing} rows of the table session lie on damaged pages"
                 session = session.replace(losses=(Repair(None, "damaged_pages", told), *session.losses))
@@ -107,14 +109,14 @@ def _read_rows(database: ForeignDatabase, info: JsonObject, calls: dict[str, str
 
 def _ordered(database: ForeignDatabase, table: str, where: str, key: str) -> list[JsonObject]:
     """Return rows by time and id, as opencode orders them."""
-    found = [database.row(table, rowid) for rowid in database.rowids(table, where, key)]
-    rows = [row for row in found if row is not None]
-    return sorted(rows, key=lambda row: (time_of(row.get("time_created")) or 0, text_of(row.get("id"))))
+    return sorted(
+        database.found(table, where, key),
+        key=lambda row: (time_of(row.get("time_created")) or 0, text_of(row.get("id"))),
+    )
 
 
 def _parts(database: ForeignDatabase, session: OpencodeSession, message_id: str) -> Iterator[Part]:
-    rows = [database.row("part", rowid) for rowid in database.rowids("part", "message_id = ?", message_id)]
-    for row in sorted((row for row in rows if row is not None), key=lambda row: text_of(row.get("id"))):
+    for row in sorted(database.found("part", "message_id = ?", message_id), key=lambda row: text_of(row.get("id"))):
         number = session.rows.take(row)
         data = json_of(row.get("data"))
         if isinstance(data, dict):
@@ -130,8 +132,7 @@ def _note_damage(session: OpencodeSession | NextSession, database: ForeignDataba
 
 def _read_next(database: ForeignDatabase, info: JsonObject, rows: RowCount, damage: int) -> ParsedSession:
     session = NextSession(database.path, IMPORTER, info, rows)
-    found = database.rowids("session_message", "session_id = ?", text_of(info.get("id")))
-    read = [row for row in (database.row("session_message", rowid) for rowid in found) if row is not None]
+    read = database.found("session_message", "session_id = ?", text_of(info.get("id")))
     for row in sorted(read, key=lambda row: row["seq"] if isinstance(row.get("seq"), int) else 0):
         number = rows.take(row)
         data = json_of(row.get("data"))
