@@ -23,7 +23,7 @@ from pi_sessions.errors import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
     from typing import Any
 
@@ -31,6 +31,7 @@ SCHEMA_VERSION = 1
 MEMORY = ":memory:"
 APPLICATION_ID = 0x70695365
 OLDEST_SQLITE = (3, 37, 0)
+UNDECODABLE = "Could not decode to UTF-8"
 
 
 def translate(error: sqlite3.Error, path: str) -> StoreError:
@@ -70,6 +71,37 @@ def translate(error: sqlite3.Error, path: str) -> StoreError:
     return StoreError(f"The store {path} failed: {text}", hint="nothing was changed by this command")
 
 
+class Cursor(sqlite3.Cursor):
+    """The rows of a statement; SQLite reads most of them only when they are asked for, and can fail then, too."""
+
+    def fetchone(self) -> Any:
+        try:
+            return super().fetchone()
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            failure = _failure(error, self.connection)
+            if failure is None:
+                raise
+            raise failure from error
+
+    def fetchall(self) -> list[Any]:
+        try:
+            return super().fetchall()
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            failure = _failure(error, self.connection)
+            if failure is None:
+                raise
+            raise failure from error
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        try:
+            yield from iter(super().fetchone, None)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            failure = _failure(error, self.connection)
+            if failure is None:
+                raise
+            raise failure from error
+
+
 class Connection(sqlite3.Connection):
     """A connection whose failures are raised as `StoreError`."""
 
@@ -77,19 +109,33 @@ class Connection(sqlite3.Connection):
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         try:
-            return super().execute(sql, parameters)
-        except sqlite3.Error as error:
-            if _is_our_mistake(error):
+            return Cursor(self).execute(sql, parameters)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            failure = _failure(error, self)
+            if failure is None:
                 raise
-            raise translate(error, self.path) from error
+            raise failure from error
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
         try:
             return super().executemany(sql, rows)
-        except sqlite3.Error as error:
-            if _is_our_mistake(error):
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            failure = _failure(error, self)
+            if failure is None:
                 raise
-            raise translate(error, self.path) from error
+            raise failure from error
+
+
+def _failure(error: sqlite3.Error | UnicodeDecodeError, connection: sqlite3.Connection) -> StoreError | None:
+    """Return a failure in our words; None when the statement was wrong and not the file."""
+    path = getattr(connection, "path", "")
+    # Python decodes stored texts, names and messages itself; that they are no UTF-8 has no code of SQLite's.
+    if isinstance(error, UnicodeDecodeError) or str(error).startswith(UNDECODABLE):
+        return StoreDamagedError(
+            f"The store {path} is damaged (a text in it is not UTF-8)",
+            hint="keep a copy of the file before anything else",
+        )
+    return None if _is_our_mistake(error) else translate(error, path)
 
 
 def _is_our_mistake(error: sqlite3.Error) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 
+from pi_sessions.errors import StoreDamagedError
 from pi_sessions.times import format_time, parse_time
 
 TYPE_CHECKING = False
@@ -90,8 +91,8 @@ class StoredEntry:
     def fields(self) -> JsonObject:
         """The entry's own fields under Pi's names (no base fields), decoded once. Do not change it."""
         if self._fields is None:
-            own = json.loads(self.payload) if self.payload else {}
-            extra = json.loads(self.extra) if self.extra else {}
+            own = self._decoded(self.payload) if self.payload else {}
+            extra = self._decoded(self.extra) if self.extra else {}
             extra.pop("timestamp", None)
             if self.type == "message" and self.payload:
                 own = {"message": own}
@@ -115,7 +116,7 @@ class StoredEntry:
     def timestamp(self) -> object:
         """The timestamp as it came in: nearly always canonical ISO text."""
         if self.extra:
-            extra = json.loads(self.extra)
+            extra = self._decoded(self.extra)
             if "timestamp" in extra:
                 return extra["timestamp"]
         return None if self.time_ms is None else format_time(self.time_ms)
@@ -124,6 +125,15 @@ class StoredEntry:
     def own_time_ms(self) -> int | None:
         """The time its own timestamp stands for; None when that cannot be read, whatever `time_ms` was borrowed."""
         return self.time_ms if self.extra is None else parse_time(self.timestamp)
+
+    def _decoded(self, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise StoreDamagedError(
+                f"The entry {self.id} is damaged: its text is no JSON",
+                hint="keep a copy of the store before anything else",
+            ) from error
 
     def to_dict(self) -> JsonObject:
         """Return Pi's JSON object for this entry, decoded."""

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -61,9 +62,10 @@ def test_an_unknown_pi_session_id_is_never_passed_over(talk: Terminal) -> None:
 def test_reading_commands_never_make_a_store(shell: Terminal) -> None:
     lines = {"show": ["x"], "rewind": ["@"], "switch": ["b"], "name": ["x"], "rm": ["x"], "label": ["@", "x"]}
     lines |= {"omit": ["@"], "append": ["text"], "import": ["nothing-there"], "branch": ["b"]}
+    lines |= {"merge": ["b"], "summarize": ["@-2..@"]}
     lines |= {"search": ["x"], "diff": ["x"], "scrub": ["a secret", "--yes"]}
     for name in NAMES:
-        if name not in ("new", "run", "resume", "demo", "help", "config", "models"):
+        if name not in ("new", "run", "resume", "browse", "demo", "help", "config", "models"):
             ran = shell.run(name, *lines.get(name, []))
             assert ran.code in (1, 3), (name, ran)
             assert not list(shell.folder.iterdir()), name
@@ -113,6 +115,40 @@ def test_a_newer_schema_is_refused(talk: Terminal) -> None:
     store.close()
     for line in (["ls"], ["append", "x"], ["log"]):
         refused(talk.run(*line), 3, "newer pi-session", "999")
+
+
+@pytest.mark.parametrize("column", ["entries.payload", "entries.id", "sessions.name", "labels.text"])
+def test_texts_that_are_not_utf_8_are_damage(column: str, talk: Terminal) -> None:
+    talk.ok("name", "lease bug")
+    talk.ok("label", "@", "here")
+    table, name = column.split(".")
+    with sqlite3.connect(talk.env["PI_SESSION_DB"]) as store:
+        store.execute(f"update {table} set {name} = cast(x'61ff' as text)")
+    store.close()
+    for line in (["ls"], ["log"], ["tree"], ["show", "@"], ["export"], ["search", "lease"], ["rewind", "@-1"]):
+        ran = talk.run(*line)
+        if ran.code:
+            refused(ran, 3, "damaged")
+    refused(talk.run("tree"), 3, "damaged")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_bytes_over_a_store_give_no_traceback(seed: int, talk: Terminal) -> None:
+    path = Path(talk.env["PI_SESSION_DB"])
+    with sqlite3.connect(path) as store:
+        store.execute("pragma wal_checkpoint(truncate)")
+    store.close()
+    chance = random.Random(seed)
+    content = bytearray(path.read_bytes())
+    start = chance.randrange(100, len(content) - 600)
+    for _ in range(300):
+        content[start + chance.randrange(600)] = chance.randrange(256)
+    path.write_bytes(content)
+    for line in (["ls"], ["log"], ["tree"], ["ops"], ["append", "x"]):
+        ran = talk.run(*line)
+        if ran.code:
+            refused(ran, ran.code)
+            assert ran.code in (1, 3)
 
 
 def test_a_locked_store_can_be_read_and_says_who_is_in_the_way(talk: Terminal) -> None:
@@ -182,7 +218,8 @@ def test_export_does_not_replace_a_file_unless_forced(talk: Terminal) -> None:
 def test_export_to_impossible_places(talk: Terminal) -> None:
     refused(talk.run("export", "-o", str(talk.folder), "--format", "pi"), 1, "directory")
     refused(talk.run("export", "-o", str(talk.folder / "none" / "talk.jsonl")), 1, "Cannot write")
-    refused(talk.run("export", "-o", "talk.html"), 2, "--format")
+    refused(talk.run("export", "-o", str(talk.folder / "none" / "talk.html")), 1, "Cannot write")
+    refused(talk.run("export", "--format", "docx", "-o", "talk.docx"), 2, "--format")
 
 
 def test_export_of_nothing(shell: Terminal) -> None:

@@ -243,3 +243,28 @@ def test_a_store_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.Mo
         assert store.verify() == []
         assert len(store.entries(session.id)) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "update entries set payload = cast(x'22ff22' as text)",
+        "update entries set id = cast(x'ff' as text)",
+        "update entries set payload = '{\"role\": '",
+    ],
+)
+def test_texts_that_cannot_be_read_are_damage(damage: str, tmp_path: Path) -> None:
+    """SQLite hands out the rows one by one, long after the statement itself went well."""
+    with open_store(tmp_path / "s.db") as store:
+        session = store.create_session(cwd="/proj")
+        talk(store, session.id, "one", "two")
+        store.connection.execute(damage)
+        with pytest.raises(StoreDamagedError, match="damaged"):
+            [entry.fields for entry in store.path(session.id)]
+        with pytest.raises(StoreDamagedError):
+            store.context(session.id)
+
+
+def test_a_wrong_statement_stays_an_ordinary_error(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s.db") as store, pytest.raises(sqlite3.OperationalError, match="no such table"):
+        store.connection.execute("select * from nothing_of_this_name")
