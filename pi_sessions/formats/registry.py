@@ -91,8 +91,11 @@ class Format(Record):
         Raises:
             SourceError: it cannot be read, or is none of this format after all.
         """
-        sessions: Iterator[ParsedSession] = self.code.read(path)
-        return sessions
+        try:
+            yield from self.code.read(path)
+        except RecursionError as error:
+            # What could just be decoded may be too deep to be written again, one level further in.
+            raise SourceError(f"{path} holds values that are nested too deeply") from error
 
     def stamp(self, path: str) -> str:
         """Return a text that changes whenever the source does: size and time of the file and of its WAL.

@@ -203,6 +203,15 @@ def test_whole_items_around_damage_are_kept(
     assert read.losses
 
 
+def test_values_nested_as_deep_as_json_can_be_read_are_no_traceback(tmp_path: Path) -> None:
+    for depth in range(900, 1000):
+        nested = '{"a":' * depth + "1" + "}" * depth
+        call = f'{{"type":"tool_use","id":"1","name":"n","input":{nested}}}'
+        path = tmp_path / "conversations.json"
+        path.write_text(f'[{{"uuid":"c","chat_messages":[{{"uuid":"m","sender":"assistant","content":[{call}]}}]}}]')
+        read_or_refused("claude-ai", path)
+
+
 def test_every_format_names_files_it_could_have() -> None:
     """What a folder is searched for: at least the endings of the fixtures."""
     endings = {ending for format in KNOWN for ending in format.endings}
