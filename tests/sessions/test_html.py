@@ -163,9 +163,13 @@ def test_colours_change_no_character(text: str) -> None:
 def test_an_edit_is_shown_as_lines_taken_out_and_put_in() -> None:
     html = str(changed_lines("a\nb\nc", "a\nB\nc"))
     assert "<del>- b\n</del><ins>+ B\n</ins>" in html
-    (path, changed) = call_parts("edit", {"path": "x.py", "edits": [{"oldText": "a", "newText": "b"}]})
-    assert "x.py" in str(path["html"])
+    (changed,) = call_parts("edit", {"path": "x.py", "edits": [{"oldText": "a", "newText": "b"}]})
     assert "<del>" in str(changed["html"])
+    (short, changed) = call_parts("Edit", {"file_path": "x.py", "old_string": "a", "new_string": "b", "all": True})
+    assert "x.py" in str(short["html"])
+    assert "<ins>" in str(changed["html"])
+    (path,) = call_parts("read", {"path": "x.py"})
+    assert "x.py" in str(path["html"])
 
 
 def test_every_path_is_a_run_of_sections_in_the_pages_order() -> None:

@@ -183,7 +183,7 @@ def call_parts(name: str, arguments: object) -> list[Block]:
             parts.append({"title": "" if field == "command" else field, "html": code(value, language, filename=path)})
         else:
             short[field] = value
-    if short or not parts:
+    if not parts or set(short) - set(PATH_FIELDS):
         parts.insert(0, {"title": "", "html": code(json.dumps(short, ensure_ascii=False, indent=2), "json")})
     return parts
 

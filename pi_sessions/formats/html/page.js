@@ -27,6 +27,7 @@
   let order = [];               // indexes of the entries shown, top first
   let here = -1;                // the entry the person is at
   let hits = [], hitSet = null, words = [];
+  let wanted = "";              // the branch just chosen by name: others may end on the same path
 
   const tell = (text) => {
     $("told").textContent = text;
@@ -68,7 +69,6 @@
     $("branch").value = named ? named.value : "";
     draw(true);
   }
-  let wanted = "";
 
   function mark(index) {
     if (here >= 0) articles[here].classList.remove("here");
