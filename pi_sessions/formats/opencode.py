@@ -26,9 +26,9 @@ _SETTLED_MS = 60_000
 
 
 def places(home: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the database and the older folder: below `OPENCODE_DATA_DIR` or the user's data directory."""
+    """Return the database and the older folder, below the user's data directory."""
     data = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
-    base = os.path.expanduser(environ.get("OPENCODE_DATA_DIR") or os.path.join(data, "opencode"))
+    base = os.path.join(os.path.expanduser(data), "opencode")
     return (os.path.join(base, "opencode.db"), os.path.join(base, "storage"))
 
 
