@@ -8,8 +8,10 @@ format mean is the format's own affair.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 
+from pi_sessions.formats.json_values import value_text
 from pi_sessions.formats.parsed import ParsedSession, Repair
 from pi_sessions.stored import StoredEntry, dump, message_head
 
@@ -97,7 +99,9 @@ class SessionBuilder:
             id, foreign_id = f"{id}-{number}", foreign_id or id
         head = message_head(fields) if kind == "message" else None
         extra = _NO_TIME if time_ms is None and self._untimed else None
-        entry = StoredEntry(id, parent, kind, time_ms, dump(fields) if text is None else text, extra, head=head)
+        if text is None:
+            text = self._text(fields, line, id)
+        entry = StoredEntry(id, parent, kind, time_ms, text, extra, head=head)
         self._places[id] = len(self.entries)
         self.entries.append(entry)
         self._lines.append(line)
@@ -133,9 +137,15 @@ class SessionBuilder:
 
     def replace(self, entry: StoredEntry, fields: JsonObject) -> None:
         """Give an entry other content: a record that was written in parts is whole only at its end."""
-        entry.payload = dump(fields)
+        entry.payload = self._text(fields, self._lines[self._places[entry.id]], entry.id)
         entry.head = message_head(fields) if entry.type == "message" else None
         entry._fields = None
+
+    def _text(self, fields: JsonObject, line: int, entry_id: str) -> str:
+        text, had_infinity = value_text(fields)
+        if had_infinity:
+            self.repairs.append(Repair(line, "not_strict_json", "numbers too large to hold became null", entry_id))
+        return text
 
     def lines_used(self) -> int:
         """Return how many lines or rows gave entries."""
@@ -206,7 +216,7 @@ class SessionBuilder:
             format=self.format,
             source=self.source,
             id=id,
-            header={"type": "session", "id": id, "cwd": cwd} | (header or {}),
+            header=_finite({"type": "session", "id": id, "cwd": cwd} | (header or {})),
             version=3,
             cwd=cwd,
             created_ms=created_ms if created_ms is not None else (entries[0].time_ms if entries else None),
@@ -246,6 +256,12 @@ class SessionBuilder:
         self.repairs += lines.repairs
         self.losses += lines.losses
         return self.finish(tally=lines.tally(), digest=lines.digest, size=lines.size, mtime_ms=lines.mtime_ms, **told)
+
+
+def _finite(header: JsonObject) -> JsonObject:
+    text, had_infinity = value_text(header)
+    found: JsonObject = json.loads(text) if had_infinity else header
+    return found
 
 
 def _by_line(found: list[Repair]) -> tuple[Repair, ...]:

@@ -20,6 +20,7 @@ from pi_sessions.formats.json_text import (
     mend_surrogates,
     split_damaged,
 )
+from pi_sessions.formats.json_values import quick_object
 from pi_sessions.formats.parsed import Repair, Tally
 from pi_sessions.formats.pi_reader import open_source
 from pi_sessions.times import parse_time
@@ -134,7 +135,12 @@ class JsonLines:
                     digest.update(raw)
                     self.size += len(raw)
                     self.lines += 1
-                    for value in self._records(raw, self.lines):
+                    # Nearly every line is simply one object.
+                    value = quick_object(raw) if self._pending is None else None
+                    if value is not None:
+                        yield self.lines, value
+                        continue
+                    for value in self._damaged(raw, self.lines):
                         yield self.lines, value
             except OSError as error:
                 raise SourceError(f"{self.path} cannot be read: {error.strerror or error}") from error
@@ -165,18 +171,6 @@ class JsonLines:
             counts[what] += 1
         counts["skipped"] += self.lines - len(self._use)
         return Tally(lines=self.lines, **counts)
-
-    def _records(self, raw: bytes, line: int) -> Iterator[JsonObject]:
-        try:
-            text = raw.decode()
-            if self._pending is None and not has_surrogate_escape(text):
-                value = decode(text)
-                if isinstance(value, dict) and value:
-                    yield value
-                    return
-        except (UnicodeDecodeError, NotJsonError):
-            pass
-        yield from self._damaged(raw, line)
 
     def _damaged(self, raw: bytes, line: int) -> Iterator[JsonObject]:
         """Read a line that is not simply one object."""

