@@ -69,7 +69,9 @@ BLOCKS = (
         ("eyJ",),
         in_word=True,
     ),
-    Rule("jwt", r"(?<![A-Za-z0-9])eyJ(?:hbGciOi|0eXAiOi)[A-Za-z0-9_\-]{4,}", ("eyJhbGciOi", "eyJ0eXAiOi")),
+    Rule(
+        "jwt", r"(?<![A-Za-z0-9])eyJ(?:hbGciOi|0eXAiOi)[A-Za-z0-9_\-]{4,}", ("eyJhbGciOi", "eyJ0eXAiOi"), in_word=True
+    ),
 )
 
 MODEL_PROVIDERS = (
@@ -129,11 +131,18 @@ CLOUDS = (
         "aws-access-key",
         r"(?<![A-Za-z0-9])(?:ASIA|ABIA|ACCA)(?=[A-Z]*[0-9])[A-Z0-9]{16}(?![A-Za-z0-9])",
         ("ASIA", "ABIA", "ACCA"),
+        in_word=True,
     ),
     prefixed("google-oauth-secret", "GOCSPX-"),
     prefixed("google-token", "ya29.", "1//0", alphabet=r"A-Za-z0-9_.\-", least=12),
-    Rule("azure-key", r"AccountKey=(?P<secret>[A-Za-z0-9+/=]{16,})", ("AccountKey=",)),
-    Rule("azure-secret", r"(?<![A-Za-z0-9])[A-Za-z0-9_~.]{3}[78]Q~[A-Za-z0-9_~.\-]{16,}", ("7Q~", "8Q~"), back=(3,)),
+    Rule("azure-key", r"AccountKey=(?P<secret>[A-Za-z0-9+/=]{16,})", ("AccountKey=",), in_word=True),
+    Rule(
+        "azure-secret",
+        r"(?<![A-Za-z0-9])[A-Za-z0-9_~.]{3}[78]Q~[A-Za-z0-9_~.\-]{16,}",
+        ("7Q~", "8Q~"),
+        in_word=True,
+        back=(3,),
+    ),
     prefixed("digitalocean-token", "dop_v1_", "doo_v1_", "dor_v1_", alphabet="0-9a-f"),
     prefixed("databricks-token", "dapi", alphabet="0-9a-f", least=16),
     prefixed("heroku-key", "HRKU-", least=16),
@@ -145,7 +154,11 @@ CLOUDS = (
     prefixed("planetscale-token", "pscale_tkn_", "pscale_pw_", "pscale_oauth_", alphabet=r"A-Za-z0-9_.=\-"),
     prefixed("vault-token", "hvs.", "hvb.", "hvr.", least=16),
     Rule(
-        "terraform-token", r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=\-]{16,}", (".atlasv1.",), back=(14,)
+        "terraform-token",
+        r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=\-]{16,}",
+        (".atlasv1.",),
+        in_word=True,
+        back=(14,),
     ),
     prefixed("pulumi-token", "pul-", alphabet="0-9a-f", least=16),
     prefixed("doppler-token", "dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", alphabet=r"A-Za-z0-9_.\-"),
@@ -165,25 +178,29 @@ SERVICES = (
         "slack-webhook",
         r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9/_\-]{16,})",
         ("hooks.slack.com/",),
+        in_word=True,
     ),
     Rule(
         "discord-webhook",
         r"discord(?:app)?\.com/api/webhooks/[0-9]{1,30}+/(?P<secret>[A-Za-z0-9_\-]{16,})",
         ("discord.com/api/webhooks/", "discordapp.com/api/webhooks/"),
+        in_word=True,
     ),
     Rule("discord-token", r"[MNO](?<![A-Za-z0-9].)[A-Za-z0-9_\-]{23,27}+\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,}", ()),
-    Rule("telegram-token", r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_\-]{30,}", (":AA",), back=(10, 9, 8)),
+    Rule("telegram-token", r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_\-]{30,}", (":AA",), in_word=True, back=(10, 9, 8)),
     prefixed("stripe-key", "sk_live_", "sk_test_", "rk_live_", "rk_test_", "sk_prod_", alphabet=WORD),
     prefixed("webhook-secret", "whsec_", alphabet=r"A-Za-z0-9+/=", least=16),
     prefixed("square-token", "sq0atp-", "sq0csp-", "sq0idp-", "EAAAE"),
     prefixed("paystack-key", "FLWSECK-", "FLWSECK_TEST-"),
     prefixed("shopify-token", "shpat_", "shpca_", "shppa_", "shpss_", alphabet="0-9A-Fa-f"),
     prefixed("sendgrid-key", "SG.", alphabet=r"A-Za-z0-9_.\-", least=20),
-    Rule("twilio-key", r"(?<![A-Za-z0-9])SK[0-9a-f]{32}(?![A-Za-z0-9])", ("SK",)),
-    Rule("mailgun-key", r"(?<![A-Za-z0-9])key-[0-9a-f]{32}(?![A-Za-z0-9])", ("key-",)),
-    Rule("mailchimp-key", r"(?<![A-Za-z0-9])[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])", ("-us",), back=(32,)),
+    Rule("twilio-key", r"(?<![A-Za-z0-9])SK[0-9a-f]{32}(?![A-Za-z0-9])", ("SK",), in_word=True),
+    Rule("mailgun-key", r"(?<![A-Za-z0-9])key-[0-9a-f]{32}(?![A-Za-z0-9])", ("key-",), in_word=True),
+    Rule(
+        "mailchimp-key", r"(?<![A-Za-z0-9])[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])", ("-us",), in_word=True, back=(32,)
+    ),
     prefixed("mapbox-token", "sk.eyJ", alphabet=r"A-Za-z0-9_.\-"),
-    Rule("airtable-token", r"(?<![A-Za-z0-9])pat[A-Za-z0-9]{14}\.[0-9a-f]{16,}", ("pat",)),
+    Rule("airtable-token", r"(?<![A-Za-z0-9])pat[A-Za-z0-9]{14}\.[0-9a-f]{16,}", ("pat",), in_word=True),
 )
 
 # What a name ends with when its value is a secret. `KEY` alone says nothing (a sort key, a primary key).

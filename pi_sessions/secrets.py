@@ -26,6 +26,8 @@ SHORTEST_WORD = 11  # a password of small letters only is looked for elsewhere f
 SHORTEST_CUT = 10
 SHORTEST_GIVEN = 6
 LONGEST_NAME = 64
+SHORT_TEXT = 64
+SHORT_TEXTS = 10_000
 MARK = "[redacted:"
 PICTURE = "image"
 _PICTURE_DATA = "the data of a picture"
@@ -189,10 +191,11 @@ def _possible(text: str, rules: Sequence[Rule]) -> Iterable[tuple[Rule, list[str
     words = "\n".join([word for word in text.split() if len(word) >= SHORTEST_KEY])
     lowered = text.lower() if known.folded else ""
     for told, searched in ((known.plain, text), (known.in_words, words), (known.folded, lowered)):
-        for hint, place in told:
-            if hint in searched:
-                found.setdefault(place, []).append(hint)
-    everywhere: list[tuple[Rule, list[str]]] = [(rule, []) for rule in known.everywhere]
+        if searched:
+            for hint, place in told:
+                if hint in searched:
+                    found.setdefault(place, []).append(hint)
+    everywhere: list[tuple[Rule, list[str]]] = [(rule, []) for rule in known.everywhere if words]
     return everywhere + [(rules[place], hints) for place, hints in found.items()]
 
 
@@ -277,6 +280,8 @@ class Redactor:
         self._numbers: dict[str, int] = {}
         self._counts: dict[tuple[str, str, str], int] = {}
         self._spread: dict[str, str] = {}
+        # Names of fields, roles and other short texts come by the thousand.
+        self._harmless: set[str] = set()
         for value, kind in (known or {}).items():
             self.add(value, kind)
 
@@ -292,7 +297,7 @@ class Redactor:
 
     def learn(self, text: str) -> None:
         """Take in what can be recognised in a text, so that it is replaced elsewhere as well."""
-        for found in find_secrets(text, self.rules):
+        for found in self._search(text):
             self._learn(found.value, found.kind)
 
     def learn_value(self, value: Any) -> None:
@@ -376,8 +381,16 @@ class Redactor:
         if len(value) >= (SHORTEST_WORD if plain_word else SHORTEST):
             self.add(value, kind)
 
-    def _find(self, text: str) -> list[Found]:
+    def _search(self, text: str) -> list[Found]:
+        if text in self._harmless:
+            return []
         found = find_secrets(text, self.rules)
+        if not found and len(text) <= SHORT_TEXT and len(self._harmless) < SHORT_TEXTS:
+            self._harmless.add(text)
+        return found
+
+    def _find(self, text: str) -> list[Found]:
+        found = self._search(text)
         for each in found:
             self._learn(each.value, each.kind)
         for form, value in self._spread.items():

@@ -337,5 +337,5 @@ def test_every_rule_compiles_and_has_hints() -> None:
         assert re.compile(rule.pattern)
         assert all(rule.hints)
         if rule.in_word:
-            least = sum(map(int, re.findall(r"\{(\d+),", rule.pattern)))
+            least = sum(map(int, re.findall(r"\{(\d+)[,}]", rule.pattern)))
             assert all(len(hint) + least >= SHORTEST_KEY for hint in rule.hints), rule
