@@ -1,5 +1,6 @@
 """Every command explains itself, and its examples work as typed."""
 
+import json
 import shlex
 from pathlib import Path
 
@@ -72,16 +73,11 @@ def test_examples_work_as_typed(name: str, talk: Terminal, monkeypatch: pytest.M
     monkeypatch.setenv("HOME", str(talk.folder))
     talk.cwd = str(talk.folder)
     talk.ok("new", "--id", "7f3a0000-1111")
-    lines = "".join(
-        f'{{"type":"message","id":"{entry}","message":{{"role":"{role}","content":[{{"type":"text","text":"lease"}}]}}}}\n'
-        for entry, role in (
-            ("5c0d9e12", "user"),
-            ("aaaa0001", "assistant"),
-            ("aaaa0002", "user"),
-            ("77aa01f3", "assistant"),
-        )
-    )
-    talk.ok("append", "--json-lines", "-", stdin=lines.encode())
+    ids = ["5c0d9e12", "aaaa0001", "aaaa0002", "aaaa0003", "aaaa0004", "77aa01f3"]
+    middle = ["a1b20001", "c3d40001"]
+    # What is said last stays as it is, up to 20,000 tokens: something must lie before that.
+    long = 20_000 if name == "compact" else 10
+    talk.ok("append", "--json-lines", "-", stdin=said(ids if name == "merge" else ids[:2] + middle + ids[2:], long))
     if name != "label":
         talk.ok("label", "aaaa0001", "checkpoint-1")
     talk.ok("branch", "attempt-1")
@@ -98,17 +94,39 @@ def test_examples_work_as_typed(name: str, talk: Terminal, monkeypatch: pytest.M
     (talk.folder / "entries.jsonl").write_text('{"role":"user","content":"from a file"}\n')
     if name == "redo":
         talk.ok("undo", "--op", "12")
+    if name == "merge":
+        talk.ok("append", "--json-lines", "-", "--branch", "attempt-1", stdin=said(middle, long))
     for example in command_of(name).examples:
         words = shlex.split(example.rpartition("| ")[2].partition(" > ")[0])
         if name == "redo":
             prepare_redo(talk, words)
-        if "--expect" in words:
-            talk.ok("rewind", "77aa01f3")
+        if "--expect" in words or name == "rewind":
+            talk.ok("rewind", "--exact", "77aa01f3")
         if "--restore" in words:
             talk.run("omit", "77aa01f3")
         if name == "run":
             words += ["--script", str(HELLO)]
+        if "--focus" in words:
+            words += ["--offline"]
         talk.ok(*words[1:], stdin=b"a diff\n")
+        if name in ("compact", "merge") and "--dry-run" not in words:
+            talk.ok("undo")
+
+
+def said(ids: list[str], words: int) -> bytes:
+    """Return messages with these ids as JSON Lines, a person's and an answer in turns, each of so many words."""
+    entries = [
+        {
+            "type": "message",
+            "id": entry,
+            "message": {
+                "role": ("user", "assistant")[place % 2],
+                "content": [{"type": "text", "text": "lease " * words}],
+            },
+        }
+        for place, entry in enumerate(ids)
+    ]
+    return "\n".join(map(json.dumps, entries)).encode()
 
 
 def prepare_redo(talk: Terminal, words: list[str]) -> None:
