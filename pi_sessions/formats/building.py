@@ -13,7 +13,7 @@ from collections import Counter
 
 from pi_sessions.formats.json_values import value_text
 from pi_sessions.formats.parsed import ParsedSession, Repair
-from pi_sessions.stored import StoredEntry, dump, message_head
+from pi_sessions.stored import StoredEntry, message_head
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _NO_TIME = '{"timestamp":null}'
 
 def computed_id(*told: object) -> str:
     """Return 12 hex digits that are the same whenever the same things are told (JSON values or text)."""
-    return hashlib.sha256(dump(list(told)).encode("utf-8", "backslashreplace")).hexdigest()[:12]
+    return hashlib.sha256(value_text(list(told))[0].encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
 class SessionBuilder:

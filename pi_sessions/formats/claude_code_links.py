@@ -48,9 +48,9 @@ class Node:
         self.appendage = True
         self.is_meta = False
         self.is_boundary = False
-        self.kept: list[str | None] = []
+        self.kept: tuple[str | None, ...] = ()
         self.kept_is_segment = False
-        self.kept_by: list[tuple[int, Node]] = []
+        self.kept_by: tuple[tuple[int, Node], ...] = ()
         self.fields: JsonObject | None = None
         self.owner: Node | None = None
 
@@ -78,7 +78,7 @@ def link(
         for uuid in node.kept:
             kept = named.get(uuid or "")
             if kept is not None and node.is_boundary:
-                kept.kept_by.append((node.line, node))
+                kept.kept_by += ((node.line, node),)
     ordered = _metas_behind_the_first(nodes)
     parents = _parents(builder, ordered, named, is_side)
     ends: dict[Node, Node] = {}

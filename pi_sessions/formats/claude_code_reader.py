@@ -24,7 +24,7 @@ from pi_sessions.pauses import CollectionsPaused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from pi_sessions.formats.parsed import ParsedSession
@@ -89,6 +89,7 @@ class _Chain:
         self.nodes: list[Node] = []
         self.named: dict[str, Node] = {}
         self.constant: JsonObject = {}
+        self._not_met: Sequence[str] = _CONSTANT
         self.said = False
         self.command: str | None = None
         self.prompt: str | None = None
@@ -99,6 +100,8 @@ class _Chain:
         self.last_prompt: tuple[int, str] | None = None
         self.fork: tuple[str, str] | None = None
         self._groups: dict[tuple[str, str], _Group] = {}
+        # The answer whose text is still to be made: the next record may well be a further part of it.
+        self._unwritten: _Group | None = None
         self._answers_wanted: list[tuple[StoredEntry, JsonObject]] = []
         self._open_boundary: Node | None = None
         self._model = ""
@@ -111,9 +114,11 @@ class _Chain:
         if uuid in self.named:
             self._repeated(line, uuid, record)
             return
-        for name in _CONSTANT:
-            if _small(record.get(name)):
-                self.constant.setdefault(name, record[name])
+        for name in self._not_met:
+            if isinstance(record.get(name), str):
+                self.constant[name] = record[name]
+        if len(self.constant) + len(self._not_met) > len(_CONSTANT):
+            self._not_met = [name for name in _CONSTANT if name not in self.constant]
         if not self.cwd and isinstance(record.get("cwd"), str):
             self.cwd = record["cwd"]
         fork = record.get("forkedFrom")
@@ -137,7 +142,7 @@ class _Chain:
             self._note(node, self.builder.custom(name, data, **self._at(node, record, time_ms)))
 
     def _at(self, node: Node, record: JsonObject, time_ms: int | None) -> dict[str, Any]:
-        ours = marked_text(mark_of(record), "id")
+        ours = marked_text(mark_of(record), "id") if MARK in record else None
         own_id = ours if ours is not None and ours not in self.builder else node.uuid
         return {
             "id": own_id,
@@ -174,7 +179,7 @@ class _Chain:
     def _repeated(self, line: int, uuid: str, record: JsonObject) -> None:
         known = self.named[uuid]
         if self._open_boundary is not None and known.line < self._open_boundary.line:
-            known.kept_by.append((self._open_boundary.line, self._open_boundary))
+            known.kept_by += ((self._open_boundary.line, self._open_boundary),)
             self.builder.repairs.append(_repair(line, "kept_again", "a record kept by a compaction is there again"))
             return
         parent = _text(record.get("parentUuid"))
@@ -292,10 +297,23 @@ class _Chain:
         if rest:
             answer["claudeCode"] = rest
         overrides(mark, answer)
-        entry = self.builder.message(answer, **self._at(node, record, time_ms))
+        entry = self.builder.message(answer, text="", **self._at(node, record, time_ms))
         self._note(node, entry, appendage=False)
+        group = _Group(node, entry, answer, blocks)
+        self._changed(group)
         if key[0]:
-            self._groups[key] = _Group(node, entry, answer, blocks)
+            self._groups[key] = group
+
+    def _changed(self, group: _Group) -> None:
+        if self._unwritten is not group:
+            self.write_answer()
+            self._unwritten = group
+
+    def write_answer(self) -> None:
+        """Make the text of the answer that came last, once no other part of it is waited for."""
+        if self._unwritten is not None:
+            self.builder.replace(self._unwritten.entry, self._unwritten.message)
+            self._unwritten = None
 
     def _more_of(
         self, group: _Group, node: Node, record: JsonObject, message: JsonObject, blocks: list[JsonObject]
@@ -313,7 +331,7 @@ class _Chain:
         if usage:
             answer.setdefault("claudeCode", {})["usage"] = usage
         overrides(mark_of(record), answer)
-        self.builder.replace(group.entry, answer)
+        self._changed(group)
         self.named[node.uuid] = group.node
 
     # --- compaction -----------------------------------------------------------------------------------------------
@@ -325,10 +343,10 @@ class _Chain:
         node.parent = _text(record.get("logicalParentUuid")) or node.parent
         segment, kept = told.get("preservedSegment"), told.get("preservedMessages")
         if isinstance(segment, dict):
-            node.kept = [_text(segment.get("headUuid")), _text(segment.get("tailUuid"))]
+            node.kept = (_text(segment.get("headUuid")), _text(segment.get("tailUuid")))
             node.kept_is_segment = True
         elif isinstance(kept, dict) and isinstance(kept.get("uuids"), list):
-            node.kept = [uuid for uuid in kept["uuids"] if isinstance(uuid, str)]
+            node.kept = tuple(uuid for uuid in kept["uuids"] if isinstance(uuid, str))
         tokens = told.get("preTokens")
         where = self._at(node, record, time_ms)
         fields: JsonObject = {
@@ -431,7 +449,7 @@ class _Transcript:
     def __init__(self, path: str, lines: JsonLines) -> None:
         self.path = path
         self.lines = lines
-        self.understood = 0
+        self.understood = False
         named = _AGENT_FILE.fullmatch(os.path.basename(path))
         self.agent = named[1] if named else None
         self.home = _Chain("", path)
@@ -449,8 +467,9 @@ class _Transcript:
         if not isinstance(kind, str) or not kind:
             self.lines.lose(line, "no_type", "an object without a type is no record")
             return
-        self.understood += is_record(record)
-        self._marked = self._marked or marked_text(mark_of(record), "session")
+        self.understood = self.understood or is_record(record)
+        if MARK in record:
+            self._marked = self._marked or marked_text(mark_of(record), "session")
         uuid = record.get("uuid")
         self.lines.use(line, "entries")
         if isinstance(uuid, str) and uuid:
@@ -477,6 +496,8 @@ class _Transcript:
 
     def finish(self) -> Iterator[ParsedSession]:
         """Yield the session itself, then its subagents' conversations."""
+        for chain in (self.home, *self.sides.values()):
+            chain.write_answer()
         stem = os.path.basename(self.path).removesuffix(".jsonl")
         session_id = stem if stem in self._ids else next(iter(self._ids), f"claude-code-{self.lines.digest[:32]}")
         session_id = self._marked or session_id
@@ -529,10 +550,6 @@ class _Transcript:
         tally = Tally(lines=own, header=0, entries=own, facts=0, blank=0, skipped=0, lost=0)
         file = self.lines
         return builder.finish(tally=tally, digest=file.digest, size=file.size, mtime_ms=file.mtime_ms, **told)
-
-
-def _small(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _text(value: object) -> str | None:

@@ -8,14 +8,26 @@ from __future__ import annotations
 import json
 import re
 
+from pi_sessions.formats.json_values import quick_object, value_text
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pi_sessions.stored import JsonObject
 
 _WRAPPED = re.compile(r"\s*<([a-z][a-z_ -]*)(?:\s[^>]*)?>.*</\1>\s*", re.DOTALL)
 _INJECTED = ("# AGENTS.md instructions", "<user_instructions>", "<environment_context>", "<INSTRUCTIONS>")
+_decode_first = json.JSONDecoder().raw_decode
 _DATA_URL = re.compile(r"data:([A-Za-z0-9.+/-]{1,80});base64,(.*)", re.DOTALL)
 STOCK_SUMMARY = "(Codex compacted the conversation here; its summary is encrypted and only Codex can read it.)"
+# The usage of an answer nothing is told about.
+NO_USAGE: JsonObject = {
+    "input": 0,
+    "output": 0,
+    "cacheRead": 0,
+    "cacheWrite": 0,
+    "totalTokens": 0,
+    "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0},
+}
 CALLS = frozenset(("function_call", "custom_tool_call", "local_shell_call"))
 OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output", "local_shell_call_output"))
 # Items of an answer that the provider carried out itself; they have no result of their own.
@@ -71,7 +83,7 @@ def thinking_block(item: JsonObject) -> JsonObject:
     ]
     block: JsonObject = {"type": "thinking", "thinking": "\n\n".join(parts)}
     if item.get("encrypted_content"):
-        block["thinkingSignature"] = json.dumps(item, separators=(",", ":"), ensure_ascii=False)
+        block["thinkingSignature"] = value_text(item)[0]
         block["encrypted"] = True
         if not parts:
             block["redacted"] = True
@@ -104,6 +116,9 @@ def _arguments(given: object) -> tuple[JsonObject, str | None]:
     text = given if isinstance(given, str) else ""
     if not text.strip():
         return {}, None
+    value = quick_object(text)
+    if value is not None:
+        return value, None
     try:
         value = json.loads(text, parse_constant=lambda name: None)
     except (ValueError, RecursionError) as error:
@@ -138,8 +153,14 @@ def result_message(item: JsonObject, tool_name: str) -> JsonObject:
 
 
 def _exit_code(output: str) -> int:
+    """Return the exit code in `{"output": ..., "metadata": {"exit_code": 0, ...}}`, 0 when there is none.
+
+    Only what follows the output is decoded: decoding all of it took an eighth of the time of reading a rollout. Inside
+    the output a quotation mark is escaped, so that its text is never taken for the field.
+    """
+    metadata = output.rpartition('"metadata":')[2].lstrip()
     try:
-        code = json.loads(output)["metadata"]["exit_code"]
+        code = _decode_first(metadata)[0]["exit_code"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return 0
     return code if isinstance(code, int) else 0
@@ -163,8 +184,8 @@ def usage_of(given: JsonObject) -> JsonObject:
 
 
 def no_usage() -> JsonObject:
-    """Return the usage of an answer nothing is told about."""
-    return usage_of({})
+    """Return a usage for an answer nothing is told about yet."""
+    return {**NO_USAGE, "cost": {**NO_USAGE["cost"]}}
 
 
 def add_usage(one: JsonObject, other: JsonObject) -> JsonObject:

@@ -101,14 +101,14 @@ class _Rollout:
 
     Attributes:
         cursor: Entry the next one hangs under.
-        understood: Records that can only be Codex's.
+        understood: Whether there was a record that can only be Codex's.
     """
 
     def __init__(self, path: str, lines: JsonLines) -> None:
         self.path = path
         self.lines = lines
         self.builder = SessionBuilder(NAME, path, IMPORTER)
-        self.understood = 0
+        self.understood = False
         self.cursor: str | None = None
         self.meta: JsonObject | None = None
         self.repeated: list[JsonObject] = []
@@ -137,20 +137,21 @@ class _Rollout:
         time_ms = readable_time(record.get("timestamp"))
         if time_ms is not None:
             self._time_ms = time_ms
-        self._marks = mark_of(record)
-        self._mark = marked_text(self._marks, "id")
-        self._session_mark = self._session_mark or marked_text(self._marks, "session")
+        self._marks = marks = mark_of(record)
+        self._mark = marked_text(marks, "id") if marks else None
+        if marks:
+            self._session_mark = self._session_mark or marked_text(marks, "session")
         kind, payload = record.get("type"), record.get("payload")
         if isinstance(payload, dict) and isinstance(kind, str):
-            self.understood += is_record(record)
+            self.understood = self.understood or is_record(record)
             self._line_of(kind, payload)
         elif "record_type" in record:
             self._keep("state", record)
         elif kind is None and is_old_record(record):
-            self.understood += 1
+            self.understood = True
             self._session_meta(record)
         elif isinstance(kind, str) and kind in _KNOWN_ITEMS:
-            self.understood += is_old_record(record)
+            self.understood = self.understood or is_old_record(record)
             self._item(kind, record)
         elif isinstance(kind, str) and kind:
             self._unknown(kind, record)
@@ -447,7 +448,7 @@ class _Rollout:
             return
         message = self._answer.message
         usage = items.usage_of(info["last_token_usage"])
-        message["usage"] = usage if message["usage"] == items.no_usage() else items.add_usage(message["usage"], usage)
+        message["usage"] = usage if message["usage"] == items.NO_USAGE else items.add_usage(message["usage"], usage)
         self.lines.use(self._line, "facts")
         if not self._answer.is_open:
             self.builder.replace(self._answer.entry, message)

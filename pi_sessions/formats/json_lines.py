@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from functools import lru_cache
 from json.decoder import JSONDecodeError, JSONDecoder
 
 from pi_sessions.errors import SourceError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 # A repeated beginning proves a repetition only when it says more than the kind of record.
 _TELLING_LENGTH = 24
 _MINUTES = 10_000
+_MOST_HEAD_RECORDS = 40
 _LINE_ENDS = ("\n", "", "\r\n")
 # What a line counts as when it gave several things, the first that applies.
 _ORDER = ("entries", "facts", "header", "skipped", "lost", "blank")
@@ -276,31 +278,48 @@ def readable_time(value: object) -> int | None:
 
     Most records say `2026-03-01T10:00:01.000Z`, and most fall into a minute that was read before.
     """
-    if isinstance(value, str) and len(value) == 24 and value.endswith("Z") and value[19] == ".":
-        seconds, thousandths = value[17:19], value[20:23]
-        if seconds.isdecimal() and thousandths.isdecimal() and value.isascii() and seconds < "60":
-            minute = _minutes.get(value[:16])
-            if minute is None:
-                minute = parse_time(f"{value[:16]}:00.000Z")
-                if minute is None or len(_minutes) > _MINUTES:
-                    _minutes.clear()
-                if minute is not None:
-                    _minutes[value[:16]] = minute
-            if minute is not None and value[16] == ":":
-                return minute + int(seconds) * 1000 + int(thousandths)
+    if isinstance(value, str) and len(value) == 24 and value[19] == "." and value[23] == "Z":
+        minute = _minutes.get(value[:17])
+        if minute is None:
+            minute = _minute(value[:17])
+        in_minute = value[17:19] + value[20:23]
+        if minute is not None and in_minute.isdecimal() and in_minute.isascii() and in_minute < "6":
+            return minute + int(in_minute)
     time_ms = parse_time(value)
     return time_ms if time_ms is not None and -62_135_596_800_000 <= time_ms < 253_402_300_800_000 else None
 
 
-def head_records(head: bytes, limit: int = 40) -> list[JsonObject]:
+def _minute(text: str) -> int | None:
+    """Return the Unix milliseconds of a minute written `2026-03-01T10:00:`, and remember them."""
+    minute = parse_time(f"{text}00.000Z") if text[16] == ":" else None
+    if minute is not None:
+        if len(_minutes) > _MINUTES:
+            _minutes.clear()
+        _minutes[text] = minute
+    return minute
+
+
+def head_records(head: bytes, limit: int = _MOST_HEAD_RECORDS) -> list[JsonObject]:
     """Return the JSON objects at the beginning of a file of lines, damaged lines taken apart; for detection.
 
     Args:
         head: First bytes of the file; the last line may be cut.
         limit: At most this many records.
     """
+    return list(_head_records(head)[:limit])
+
+
+# Each format in turn asks for the same head.
+@lru_cache(maxsize=1)
+def _head_records(head: bytes) -> tuple[JsonObject, ...]:
     found: list[JsonObject] = []
     for raw in head.split(b"\n"):
+        value = quick_object(raw)
+        if value is not None:
+            found.append(value)
+            if len(found) >= _MOST_HEAD_RECORDS:
+                break
+            continue
         body = raw.decode(errors="replace").lstrip("\ufeff").strip(BLANK)
         if not body:
             continue
@@ -309,6 +328,6 @@ def head_records(head: bytes, limit: int = 40) -> list[JsonObject]:
         except NotJsonError:
             values = [piece.value for piece in split_damaged(body[: 1 << 16], lambda value: isinstance(value, dict))]
         found += [value for value in values if isinstance(value, dict)]
-        if len(found) >= limit:
+        if len(found) >= _MOST_HEAD_RECORDS:
             break
-    return found[:limit]
+    return tuple(found[:_MOST_HEAD_RECORDS])

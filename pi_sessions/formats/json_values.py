@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pi_sessions.stored import JsonObject
 
 
-def quick_object(raw: bytes) -> JsonObject | None:
-    """Decode a line that is one JSON object with something in it.
+def quick_object(raw: bytes | str) -> JsonObject | None:
+    """Decode a text that is one JSON object with something in it.
 
     Returns:
         The object; None for everything else, and for what needs a closer look: bytes that are no UTF-8, halves of

@@ -25,6 +25,7 @@ from pi_sessions.formats.json_text import (
     scan_fields,
     split_damaged,
 )
+from pi_sessions.formats.json_values import quick_object
 from pi_sessions.formats.parsed import Repair
 from pi_sessions.stored import BASE_FIELDS, StoredEntry, is_canonical, message_head
 from pi_sessions.times import parse_time
@@ -150,18 +151,21 @@ class PiRecords:
             try:
                 text = raw.decode()
                 plain = match(text)
-                if plain is None or "\\ud" in text or "\\uD" in text or self._pending is not None:
+                if plain is None or self._pending is not None:
                     raise NotJsonError("not plain", 0)
                 kind, entry_id, parent_id, stamp, mark = plain.groups()
                 if kind == "message":
                     if mark != ',"message":':
                         raise NotJsonError("not plain", 0)
-                    start = plain.end()
-                    value, end = scan(text, start)
+                    payload = text[plain.end() : -2 if text.endswith("}\n") else -1]
+                    value = quick_object(payload)
+                    if value is None or payload[-1] != "}":
+                        raise NotJsonError("not plain", 0)
                     head = message_head(value)
-                    payload = text[start:end]
-                    rest = text[end:]
+                    rest = text[plain.end() + len(payload) :]
                 else:
+                    if has_surrogate_escape(text):
+                        raise NotJsonError("not plain", 0)
                     body = "{" + text[plain.start(5) + (1 if mark else 0) :]
                     value, end = scan(body, 0)
                     head = None

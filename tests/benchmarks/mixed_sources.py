@@ -37,10 +37,10 @@ _LINES = (
     "FAILED tests/test_queue.py::test_two_workers - assert 2 == 1",
     "",
 )
-_WORDS = (
+_SENTENCE = (
     "the queue hands a job to two workers when its lease ends while one still writes so we compare the token before "
     "each commit and keep the older result then the test passes again although it is slower than it was"
-).split()
+)
 _TOKEN_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _POOL_CHARS = 400_000
 
@@ -55,7 +55,7 @@ class Chance:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self._code = "\n".join(self.random.choices(_LINES, k=_POOL_CHARS // 40))
-        self._prose = " ".join(self.random.choices(_WORDS, k=_POOL_CHARS // 5))
+        self._prose = " ".join(self.random.choices(_SENTENCE.split(), k=_POOL_CHARS // 5))
         self._token = "".join(self.random.choices(_TOKEN_CHARS, k=_POOL_CHARS))
 
     def code(self, least: int, most: int) -> str:
