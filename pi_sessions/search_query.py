@@ -28,6 +28,7 @@ ESCAPE = "!"
 _LOOSE = frozenset("\"\\/<>&'")
 _PARTS = re.compile(r'(?:(?<=\s)|^)"(?P<phrase>[^"]*[^"\s][^"]*)(?:"|$)|(?P<word>\S+)')
 _TOKEN = re.compile(r"[^\W_]")
+_not_ascii = re.compile(r"[^\x00-\x7f]+")
 _unspaced = re.compile(f"[{UNSPACED}]")
 
 
@@ -124,8 +125,16 @@ _folding = _Folding()
 
 
 def fold(text: str) -> str:
-    """Return a text in small letters without accents; every character keeps its place."""
-    return text.lower() if text.isascii() else text.translate(_folding)
+    """Return a text in small letters without accents; every character keeps its place.
+
+    Only what is not ASCII is looked up: looking up every character of a text took ten times as long, which was half the
+    time of indexing.
+    """
+    return text.lower() if text.isascii() else _not_ascii.sub(_fold_run, text).lower()
+
+
+def _fold_run(found: re.Match[str]) -> str:
+    return found[0].translate(_folding)
 
 
 def indexed_form(text: str) -> str:
