@@ -226,7 +226,12 @@ class Branching(Appending, Reading):
 
         Raises:
             EntryNotFoundError: the session has no such entry.
+            InvalidReferenceError: the text begins with @ and could never be typed for the entry.
         """
+        if text and text.startswith("@"):
+            raise InvalidReferenceError(
+                f"A label cannot begin with @: {text}", hint="@ stands for the leaf; leave it out"
+            )
         with self._write():
             sid = self._sid(session_id)
             key = self._entry_key(sid, entry_id)

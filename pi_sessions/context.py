@@ -244,7 +244,7 @@ def to_llm(message: JsonObject) -> list[JsonObject]:
         content = _with_content(message)["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     elif role == "bashExecution":
-        if message.get("excludeFromContext"):
+        if not is_sent(message):
             return []
         blocks = [{"type": "text", "text": shell_text(message)}]
     elif role == "branchSummary":
@@ -257,6 +257,11 @@ def to_llm(message: JsonObject) -> list[JsonObject]:
         return []
     made = {"role": "user", "content": blocks}
     return [{**made, "timestamp": message["timestamp"]} if "timestamp" in message else made]
+
+
+def is_sent(message: JsonObject) -> bool:
+    """Whether a model gets a message of a context: all but shell commands the user kept out of it."""
+    return not (message.get("role") == "bashExecution" and message.get("excludeFromContext"))
 
 
 def shell_text(message: JsonObject) -> str:

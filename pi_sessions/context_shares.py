@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pi_sessions.context import is_sent
 from pi_sessions.tokens import estimate_tokens
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ def context_shares(context: Context) -> dict[str, int]:
     shares = dict.fromkeys(SHARES, 0)
     for each in context.messages:
         message = each.message
-        tokens = estimate_tokens(message)
+        tokens = estimate_tokens(message) if is_sent(message) else 0
         if message.get("role") == "system":
             declared = estimate_tokens({"role": "system", "toolsAdded": message.get("toolsAdded")})
             shares["tools"] += declared
@@ -49,6 +50,6 @@ def dearest(context: Context, number: int) -> list[tuple[str, int]]:
     """
     sums: dict[str, int] = {}
     for each in context.messages:
-        sums[each.entry_id] = sums.get(each.entry_id, 0) + estimate_tokens(each.message)
+        sums[each.entry_id] = sums.get(each.entry_id, 0) + estimate_tokens(each.message) * is_sent(each.message)
     ordered = sorted(sums.items(), key=lambda item: -item[1])
     return [(entry_id, tokens) for entry_id, tokens in ordered[:number] if tokens > 1]

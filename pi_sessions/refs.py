@@ -37,10 +37,10 @@ def resolve_session(
     if env_id:
         try:
             return _named_session(store, env_id, removed)
-        except SessionNotFoundError as error:
-            raise SessionNotFoundError(
-                f"PI_SESSION_ID names no session: {env_id}", hint="unset it, or name a session"
-            ) from error
+        except (SessionNotFoundError, AmbiguousReferenceError, InvalidReferenceError) as error:
+            error.message += " (named by PI_SESSION_ID)"
+            error.hint = f"{error.hint}; or unset PI_SESSION_ID, or name a session"
+            raise
     if place is not None:
         current = store.current_session(place)
         if current is not None and (removed or not current.deleted):
@@ -86,10 +86,10 @@ def _named_session(store: Reading, ref: str, removed: bool) -> Session:
     raise SessionNotFoundError(f"There is no session {ref}", hint="list them with: pi-session ls --all")
 
 
-def split_reference(text: str) -> tuple[str | None, str]:
-    """Return session and entry of `SESSION:ENTRY`, or None and the text when there is no colon."""
-    session, colon, entry = text.partition(":")
-    return (session, entry) if colon else (None, text)
+def splits(text: str) -> list[tuple[str, str]]:
+    """Return session and entry for each colon a text can be split at as `SESSION:ENTRY`; both may hold colons."""
+    parts = text.split(":")
+    return [(":".join(parts[:place]), ":".join(parts[place:])) for place in range(1, len(parts))]
 
 
 def resolve_entry(store: Reading, session_id: str, ref: str) -> str | None:

@@ -99,8 +99,8 @@ def parameter(declared: Argument | Option) -> inspect.Parameter:
         default = inspect.Parameter.empty if declared.required else None
     else:
         kind = Literal[declared.choices] if declared.kind == "choice" else KINDS[declared.kind]
-        least = declared.least if declared.kind == "int" else None
-        info = typer.Option(*declared.flags, metavar=declared.metavar or None, help=declared.help, min=least)
+        least, most = (declared.least, declared.most) if declared.kind == "int" else (None, None)
+        info = typer.Option(*declared.flags, metavar=declared.metavar or None, help=declared.help, min=least, max=most)
         default = declared.absent
     if default is None:
         kind = kind | None
@@ -135,6 +135,8 @@ def parse_with_typer(argv: Sequence[str]) -> Parsed | int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         name = context.info_name if context is not None and context.parent is not None else None
+        # An option without its value is met before there is a context to name.
+        name = name or next((word for word in argv if word in NAMES), None)
         message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
         raise UsageError(message, hint=f"pi-session {name + ' ' if name else ''}--help") from error
     return answer if isinstance(answer, Parsed) else int(answer or 0)

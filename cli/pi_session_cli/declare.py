@@ -18,6 +18,9 @@ GROUPS = {
 }
 
 
+LARGEST = 999_999_999
+
+
 class Argument(Record):
     """A positional value.
 
@@ -43,11 +46,11 @@ class Option(Record):
         name: Parameter of the command's function.
         flags: Spellings, the long one first: `("--session", "-s")`.
         help: What it does, without a full stop.
-        kind: `flag` (True when given), `text`, `int` (a whole number, at least `least`) or `choice`.
+        kind: `flag` (True when given), `text`, `int` (a whole number from `least` to `most`) or `choice`.
         metavar: How help names the value; empty for flags.
         default: Value when it is missing.
         choices: The values a `choice` takes.
-        least: Smallest value an `int` takes.
+        least, most: Smallest and largest value an `int` takes.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Option(Record):
     default: str | int | bool | None = None
     choices: tuple[str, ...] = ()
     least: int = 0
+    most: int = LARGEST
 
     @property
     def absent(self) -> str | int | bool | None:

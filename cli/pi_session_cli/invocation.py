@@ -138,13 +138,27 @@ class Invocation:
             UsageError: `--session` and SESSION:ENTRY name different sessions.
             EntryNotFoundError, AmbiguousReferenceError: as for sessions.
         """
-        from pi_sessions.refs import resolve_entry, split_reference
+        from pi_sessions.errors import CannotError, EntryNotFoundError, InvalidReferenceError, SessionNotFoundError
+        from pi_sessions.refs import resolve_entry, splits
 
-        inside, entry = split_reference(reference)
-        here = self.session(store, inside if inside is not None else session)
-        if inside is not None and session is not None and self.session(store, session).id != here.id:
-            raise UsageError(f"{reference} is not in the session --session names", hint="leave out one of the two")
-        return here, resolve_entry(store, here.id, entry)
+        first: CannotError | None = None
+        try:
+            here = self.session(store, session)
+            return here, resolve_entry(store, here.id, reference)
+        except (EntryNotFoundError, InvalidReferenceError, SessionNotFoundError) as error:
+            if ":" not in reference:
+                raise
+            first = error
+        # A label or branch may hold a colon, and so may a session's name: only now can it part SESSION from ENTRY.
+        for inside, entry in splits(reference):
+            try:
+                here = self.session(store, inside)
+            except (InvalidReferenceError, SessionNotFoundError):
+                continue
+            if session is not None and self.session(store, session).id != here.id:
+                raise UsageError(f"{reference} is not in the session --session names", hint="leave out one of the two")
+            return here, resolve_entry(store, here.id, entry)
+        raise first
 
 
 def option(session: Session, given: str | None) -> str:

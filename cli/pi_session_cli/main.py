@@ -122,7 +122,8 @@ def understand(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) 
 
 def show_help(parsed: Parsed, stdout: TextIO, environ: Mapping[str, str]) -> int:
     """Write help for the program or for one command."""
-    from pi_session_cli.render.help import command_help, program_help
+    from pi_session_cli.render import columns_of
+    from pi_session_cli.render.help import COLUMNS, command_help, program_help
 
     command = parsed.command
     if command is not None and command.name == "help" and not parsed.help:
@@ -133,7 +134,8 @@ def show_help(parsed: Parsed, stdout: TextIO, environ: Mapping[str, str]) -> int
 
             raise UsageError(f"There is no command {name}", hint="pi-session --help lists them")
     bold = stdout.isatty() and not environ.get("NO_COLOR")
-    lines = program_help(bold) if command is None else command_help(command, bold)
+    columns = columns_of(stdout, environ) if stdout.isatty() else COLUMNS
+    lines = program_help(bold, columns) if command is None else command_help(command, bold, columns)
     stdout.write("\n".join(lines) + "\n")
     stdout.flush()
     return 0

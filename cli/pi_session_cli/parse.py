@@ -111,7 +111,7 @@ def take_option(rest: list[str], options: Sequence[Option]) -> tuple[str, Value]
             return None
         text = rest.pop(0)
     if option.kind == "int":
-        plain = text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= option.least
+        plain = text.isascii() and text.isdigit() and len(text) < 10 and option.least <= int(text) <= option.most
         return (option.name, int(text)) if plain else None
     if option.kind == "choice" and text not in option.choices:
         return None

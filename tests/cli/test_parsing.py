@@ -67,6 +67,9 @@ WRONG = [
     ["import", "--watch=yes"],
     ["ls", "--limit", "0"],
     ["ls", "--limit", "many"],
+    ["ls", "--limit", "99999999999999999999"],
+    ["undo", "--op", "99999999999999999999"],
+    ["undo", "--steps", "1000000000"],
     ["ls", "--limit"],
     ["ls", "--here=yes"],
     ["append", "--role", "nobody", "text"],
@@ -98,6 +101,13 @@ def test_wrong_lines_are_usage_errors_with_a_hint(line: list[str]) -> None:
     assert caught.value.hint is not None
     assert "--help" in caught.value.hint
     assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize("line", [["branch", "main", "foo", "--rename"], ["ls", "--limit"], ["fork", "--at"]])
+def test_an_option_without_its_value_points_to_the_commands_help(line: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_with_typer(line)
+    assert caught.value.hint == f"pi-session {line[0]} --help"
 
 
 def words_of(command: Command) -> st.SearchStrategy[list[str]]:

@@ -10,7 +10,7 @@ from pi_sessions.errors import (
     InvalidReferenceError,
     SessionNotFoundError,
 )
-from pi_sessions.refs import resolve_entry, resolve_session, split_reference
+from pi_sessions.refs import resolve_entry, resolve_session, splits
 from pi_sessions.store import SessionStore
 from tests.sessions.stores import SteadyClock, talk
 from tests.strategies import user
@@ -156,7 +156,13 @@ def test_entries_of_other_sessions_are_not_seen(store: SessionStore) -> None:
 
 @pytest.mark.parametrize(
     ("text", "parts"),
-    [("abcd", (None, "abcd")), ("s:e", ("s", "e")), ("s:@-2", ("s", "@-2")), ("s:", ("s", "")), (":e", ("", "e"))],
+    [
+        ("abcd", []),
+        ("s:e", [("s", "e")]),
+        ("s:@-2", [("s", "@-2")]),
+        (":e", [("", "e")]),
+        ("a: b:e", [("a", " b:e"), ("a: b", "e")]),
+    ],
 )
-def test_a_reference_may_name_session_and_entry(text: str, parts: tuple[str | None, str]) -> None:
-    assert split_reference(text) == parts
+def test_a_reference_may_name_session_and_entry(text: str, parts: list[tuple[str, str]]) -> None:
+    assert splits(text) == parts

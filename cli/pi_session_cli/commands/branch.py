@@ -66,11 +66,7 @@ def run(
             branch = store.delete_branch(here.id, name)
             line = f"Deleted the name {name}, its entries stay; it ended at {branch.leaf or 'its start'}"
         else:
-            leaf = (
-                here.leaf
-                if at is None
-                else ctx.entry(store, at, here.id if session is None and ":" not in at else session)[1]
-            )
+            leaf = here.leaf if at is None else ctx.entry(store, at, session)[1]
             branch = store.create_branch(here.id, name, at=leaf, switch=switch)
             line = f"Made {name}{' and switched to it' if switch else ''}, ending at {branch.leaf or 'the start'}"
     told = {"sessionId": here.id, "branch": {"name": branch.name, "leaf": branch.leaf, "current": branch.current}}

@@ -33,8 +33,8 @@ COMMAND = Command(
     ),
     json=(
         "One object: session, leaf, model, thinkingLevel, tokens (total, measured, estimated), window, shares, "
-        "dearest, omitted, messages (entryId, tokens, message). With --request or --explain: session, leaf, protocol, "
-        "model, repairs (code, sentence, entryId, fault), and body with --request."
+        "dearest, omitted, messages (entryId, tokens, sent, message). With --request or --explain: session, leaf, "
+        "protocol, model, repairs (code, sentence, entryId, fault), and body with --request."
     ),
     arguments=(SESSION_ARGUMENT,),
     options=(
@@ -67,7 +67,7 @@ def run(
 ) -> Answer:
     """Flatten a path."""
     from pi_session_cli.render.context import Contents
-    from pi_sessions.context import latest_edits, project_entries
+    from pi_sessions.context import is_sent, latest_edits, project_entries
     from pi_sessions.tokens import estimate_projected
 
     asked = request is not None or explain
@@ -80,7 +80,9 @@ def run(
     if asked:
         target = target_for(ctx, context, request, model)
         return made_request(here.id, end, context, target, body=request is not None, explain=explain)
-    size = estimate_projected(project_entries(context.entries), context.entries)
+    projected = project_entries(context.entries)
+    sent = [(entry, [message for message in given if is_sent(message)]) for entry, given in projected]
+    size = estimate_projected(sent, context.entries)
     edits = latest_edits(context.entries)
     omitted = tuple(target for target, edit in edits.items() if edit.fields.get("replacement") is None)
     told = Contents(here, end, context, size, omitted, window_of(ctx, context) if window else None)

@@ -38,7 +38,9 @@ COMMAND = Command(
 
 
 def run(ctx: Invocation, target: str, *, session: str | None, replace: str | None, restore: bool) -> Answer:
-    """Append a context edit."""
+    """Append a context edit, unless it is in force already."""
+    from pi_sessions.context import latest_edits
+
     if replace is not None and restore:
         raise UsageError("Give either --replace or --restore", hint="pi-session omit --help")
     with ctx.move_store() as store:
@@ -48,6 +50,12 @@ def run(ctx: Invocation, target: str, *, session: str | None, replace: str | Non
         replacement: JsonObject | None = {"content": replace} if replace is not None else None
         if restore:
             replacement = original(store, here.id, entry)
+        else:
+            edit = latest_edits(store.path(here.id)).get(entry)
+            if edit is not None and edit.fields.get("replacement") == replacement:
+                line = f"Already {'left out of' if replace is None else 'replaced so in'} the context: {entry}"
+                told = {"sessionId": here.id, "targetId": entry, "replacement": replacement, "editId": edit.id}
+                return Answer("done", Done(told, (line,)), (), (f"pi-session omit {entry} --restore",))
         edit = store.edit_context(here.id, entry, replacement)
     line = (
         f"Brought {entry} back into the context"

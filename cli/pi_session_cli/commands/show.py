@@ -39,7 +39,7 @@ def run(ctx: Invocation, what: str | None, *, session: str | None) -> Answer:
     with ctx.read_store() as store:
         if what is None:
             return summary(ctx, store, ctx.session(store, session))
-        if session is None and not what.startswith("@") and ":" not in what:
+        if session is None and not what.startswith("@"):
             try:
                 named = ctx.session(store, what)
             except (SessionNotFoundError, InvalidReferenceError) as error:
@@ -48,6 +48,8 @@ def run(ctx: Invocation, what: str | None, *, session: str | None) -> Answer:
                 try:
                     here, entry_id = ctx.entry(store, what, None)
                 except SessionNotFoundError:
+                    if ":" in what:
+                        raise
                     raise SessionNotFoundError(
                         f"There is no session {what}, and none here to look for an entry {what} in",
                         hint=f"say which session: pi-session show {what} -s SESSION",

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import sys
 
-from pi_session_cli.render.safe import one_line
+from pi_session_cli.render.safe import guarded, one_line
 from pi_session_cli.render.screen import ASCII, UNICODE, Screen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import ModuleType
     from typing import TextIO
 
     from pi_session_cli.answers import Answer
@@ -70,11 +71,11 @@ def deliver(answer: Answer, ctx: Invocation) -> None:
         view.write(answer.data, ctx.stdout)
     elif ctx.as_json:
         write_json(view.to_json(answer.data), ctx.stdout)
-    elif answer.paged and paged(view.lines(answer.data, ctx.screen), ctx):
+    elif answer.paged and paged(drawn(view, answer, ctx.screen), ctx):
         pass
     else:
         lines: list[str] = []
-        for line in view.lines(answer.data, ctx.screen):
+        for line in drawn(view, answer, ctx.screen):
             lines.append(line)
             if len(lines) == LINES_AT_ONCE:
                 ctx.stdout.write("\n".join(lines) + "\n")
@@ -88,6 +89,13 @@ def deliver(answer: Answer, ctx: Invocation) -> None:
             f"{'Next:' if not place else '     '} {one_line(text, 2000)}" for place, text in enumerate(answer.next)
         ]
         ctx.stderr.write("\n".join(told) + "\n")
+
+
+def drawn(view: ModuleType, answer: Answer, screen: Screen) -> Iterator[str]:
+    """Yield the lines of a view, harmless to a terminal; a view may hand text to a pipe as it is (`AS_IT_IS`)."""
+    for line in view.lines(answer.data, screen):
+        as_it_is = screen.columns is None and getattr(view, "AS_IT_IS", False)
+        yield line if as_it_is else guarded(line, colour=screen.colour)
 
 
 def paged(lines: Iterable[str], ctx: Invocation) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pi_session_cli.render.safe import one_line
+from pi_session_cli.render.safe import one_line, short_id
 from pi_session_cli.render.screen import count
 from pi_session_cli.render.width import pad, width
 from pi_session_cli.render.wire import session_json
 from pi_session_cli.render.words import ROLES, STYLES, message_gist
+from pi_sessions.context import is_sent
 from pi_sessions.context_shares import context_shares, dearest
 from pi_sessions.records import Record
 from pi_sessions.tokens import estimate_tokens
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pi_session_cli.render.screen import Screen
     from pi_sessions.context import Context
     from pi_sessions.results import Session
+    from pi_sessions.stored import JsonObject
     from pi_sessions.tokens import ContextEstimate
 
 BAR_CELLS = 40
@@ -65,15 +67,16 @@ def lines(data: Contents, screen: Screen) -> Iterator[str]:
     yield ""
     yield from share_lines(data, screen)
     yield ""
-    rows = [(estimate_tokens(each.message), one_line(each.entry_id), each.message) for each in context.messages]
+    rows = [(tokens_of(each.message), short_id(each.entry_id), each.message) for each in context.messages]
     ids = max(width(entry_id) for _, entry_id, _ in rows)
-    most = {one_line(entry_id) for entry_id, _ in dearest(context, DEAREST)} if len(rows) > DEAREST else set()
+    most = {short_id(entry_id) for entry_id, _ in dearest(context, DEAREST)} if len(rows) > DEAREST else set()
     for tokens, entry_id, message in rows:
         role = str(message.get("role"))
         who = one_line(NAMES.get(role, role))
         mark = "*" if entry_id in most else " "
         start = f"{tokens:>8,}{mark} {pad(entry_id, ids)}  "
-        text = screen.line(message_gist(message), len(start) + len(who) + 2)
+        said = message_gist(message) if is_sent(message) else f"(not sent) {message_gist(message)}"
+        text = screen.line(said, len(start) + len(who) + 2)
         number = screen.paint(f"{tokens:>8,}{mark}", "bold") if entry_id in most else f"{tokens:>8,} "
         shown = f"{number} {screen.paint(pad(entry_id, ids), 'yellow')}  " if screen.colour else start
         yield f"{shown}{screen.paint(who + ':', *STYLES.get(who, ('dim',)))} {text}".rstrip()
@@ -100,14 +103,22 @@ def share_lines(data: Contents, screen: Screen) -> Iterator[str]:
         yield f"{'window':<13} {data.window:>8,}"
 
 
+def tokens_of(message: JsonObject) -> int:
+    """Return what a message takes in the window, estimated: nothing when no model gets it."""
+    return estimate_tokens(message) if is_sent(message) else 0
+
+
 def total_line(data: Contents) -> str:
     """Return the size of the context and how well it is known."""
     size = data.size
-    told = f"{count(len(data.context.messages), 'message')}, about {count(size.tokens, 'token')}"
+    sent = sum(is_sent(each.message) for each in data.context.messages)
+    told = f"{count(sent, 'message')}, about {count(size.tokens, 'token')}"
     if size.usage_tokens:
         told += f" ({size.usage_tokens:,} measured by the provider, {size.trailing_tokens:,} estimated since)"
     elif size.tokens:
         told += " (all estimated)"
+    if sent < len(data.context.messages):
+        told += f"; {len(data.context.messages) - sent:,} not sent"
     if data.omitted:
         told += f"; {count(len(data.omitted), 'entry', 'entries')} left out"
     return told
@@ -131,7 +142,12 @@ def to_json(data: Contents) -> dict[str, object]:
         "dearest": [{"entryId": entry_id, "tokens": tokens} for entry_id, tokens in dearest(context, DEAREST)],
         "omitted": list(data.omitted),
         "messages": [
-            {"entryId": each.entry_id, "tokens": estimate_tokens(each.message), "message": each.message}
+            {
+                "entryId": each.entry_id,
+                "tokens": tokens_of(each.message),
+                "sent": is_sent(each.message),
+                "message": each.message,
+            }
             for each in context.messages
         ],
     }

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from pi_session_cli.render.screen import Screen
 
 
+AS_IT_IS = True
+
+
 def lines(data: Done, screen: Screen) -> Iterator[str]:
     """Yield the lines for people; text goes through a pipe as it is, on a terminal it is made safe."""
     for line in data.lines:

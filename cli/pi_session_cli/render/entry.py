@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pi_session_cli.render.log import said_lines
-from pi_session_cli.render.summary import facts
+from pi_session_cli.render.summary import UNKNOWN_MODEL, facts
 from pi_session_cli.render.words import speaker, text_of
 from pi_sessions.records import Record
 from pi_sessions.tokens import number
@@ -56,7 +56,7 @@ def lines(data: OneEntry, screen: Screen) -> Iterator[str]:
         ("children", " ".join(data.children) or "none"),
         ("place", f"{place}{'; leaf of ' + ', '.join(data.branches) if data.branches else ''}"),
         ("label", data.label),
-        ("model", model if message.get("role") == "assistant" else None),
+        ("model", model if message.get("role") == "assistant" and model != UNKNOWN_MODEL else None),
         ("tokens", f"about {data.tokens:,}" if data.tokens is not None else None),
         ("usage", usage_text(message.get("usage") or entry.fields.get("usage"))),
         ("stopped", stop_text(message)),

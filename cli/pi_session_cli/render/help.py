@@ -11,13 +11,23 @@ if TYPE_CHECKING:
 
     from pi_session_cli.declare import Argument, Command, Option
 
-COLUMNS = 88
+COLUMNS = 80
+WIDEST = 100
+NARROWEST = 40
 INDENT = 2
 
 
-def program_help(bold: bool) -> Iterator[str]:
-    """Yield the help of the program."""
-    yield "Keep conversations with coding agents as trees you can fork, rewind and undo."
+NAMING = (
+    "A session: its id or the beginning of it (4 or more), or its name; else PI_SESSION_ID, else the current session "
+    "of this directory. An entry: @ (the leaf), @-N (N user messages back), its id or the beginning of it, a label, "
+    "a branch, or SESSION:ENTRY."
+)
+
+
+def program_help(bold: bool, columns: int = COLUMNS) -> Iterator[str]:
+    """Yield the help of the program, for a terminal of so many columns."""
+    columns = min(max(columns, NARROWEST), WIDEST)
+    yield from wrap("Keep conversations with coding agents as trees you can fork, rewind and undo.", "", columns)
     yield ""
     yield f"{title('Usage:', bold)} pi-session COMMAND [ARGUMENT]... [OPTION]..."
     commands = [command for command in map(find, NAMES) if command is not None]
@@ -26,7 +36,7 @@ def program_help(bold: bool) -> Iterator[str]:
         if members:
             yield ""
             yield title(heading, bold)
-            yield from table([(command.name, command.help) for command in members])
+            yield from table([(command.name, command.help) for command in members], columns)
     yield ""
     yield title("Options", bold)
     yield from table(
@@ -36,13 +46,12 @@ def program_help(bold: bool) -> Iterator[str]:
             ("--install-completion", "Install completion for this shell"),
             ("--show-completion", "Show that completion, to copy or adapt"),
             ("-h, --help", "Show this help; after a command, the command's"),
-        ]
+        ],
+        columns,
     )
     yield ""
     yield title("Naming things", bold)
-    yield "  A session: its id or the beginning of it (4 or more), or its name; else PI_SESSION_ID,"
-    yield "  else the current session of this directory. An entry: @ (the leaf), @-N (N user messages"
-    yield "  back), its id or the beginning of it, a label, a branch, or SESSION:ENTRY."
+    yield from wrap(NAMING, "  ", columns)
     yield ""
     yield title("Start with", bold)
     yield "  pi-session import ~/.pi"
@@ -50,28 +59,29 @@ def program_help(bold: bool) -> Iterator[str]:
     yield "  pi-session tree"
 
 
-def command_help(command: Command, bold: bool) -> Iterator[str]:
-    """Yield the help of one command."""
-    yield command.help
+def command_help(command: Command, bold: bool, columns: int = COLUMNS) -> Iterator[str]:
+    """Yield the help of one command, for a terminal of so many columns; examples stay on a line, to be copied."""
+    columns = min(max(columns, NARROWEST), WIDEST)
+    yield from wrap(command.help, "", columns)
     yield ""
     yield f"{title('Usage:', bold)} {usage(command)}"
     yield ""
-    yield from wrap(command.details, "  ")
+    yield from wrap(command.details, "  ", columns)
     if command.arguments:
         yield ""
         yield title("Arguments", bold)
-        yield from table([(argument_name(each), each.help) for each in command.arguments])
+        yield from table([(argument_name(each), each.help) for each in command.arguments], columns)
     yield ""
     yield title("Options", bold)
     rows = [(spelling(option), described(option)) for option in command.every_option]
-    yield from table([*rows, ("-h, --help", "Show this help")])
+    yield from table([*rows, ("-h, --help", "Show this help")], columns)
     yield ""
     yield title("Examples", bold)
     for example in command.examples:
         yield f"  {example}"
     yield ""
     yield title("JSON", bold)
-    yield from wrap(command.json, "  ")
+    yield from wrap(command.json, "  ", columns)
 
 
 def usage(command: Command) -> str:
@@ -101,21 +111,21 @@ def described(option: Option) -> str:
     return text
 
 
-def table(rows: list[tuple[str, str]]) -> Iterator[str]:
+def table(rows: list[tuple[str, str]], columns: int) -> Iterator[str]:
     """Yield two aligned columns, the second wrapped."""
-    left = min(max(len(name) for name, _ in rows), 28)
+    left = min(max(len(name) for name, _ in rows), 28, columns // 3)
     for name, text in rows:
         start = f"{'':{INDENT}}{name:<{left}}  "
         if len(name) > left:
             yield f"{'':{INDENT}}{name}"
             start = " " * (INDENT + left + 2)
-        first, *others = wrap(text, "", COLUMNS - INDENT - left - 2)
+        first, *others = wrap(text, "", columns - INDENT - left - 2)
         yield start + first
         for line in others:
             yield " " * (INDENT + left + 2) + line
 
 
-def wrap(text: str, indent: str, columns: int = COLUMNS) -> list[str]:
+def wrap(text: str, indent: str, columns: int) -> list[str]:
     """Return text broken into lines at spaces, each indented; line feeds start a new paragraph."""
     lines = []
     for paragraph in text.split("\n"):

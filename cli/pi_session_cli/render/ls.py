@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pi_session_cli.render.safe import one_line
 from pi_session_cli.render.screen import WHEN_CELLS
+from pi_session_cli.render.width import pad, width
 from pi_sessions.records import Record
 
 TYPE_CHECKING = False
@@ -44,7 +45,8 @@ def lines(data: Listing, screen: Screen) -> Iterator[str]:
     """Yield one line per session, under headings on a terminal."""
     if not data.sessions:
         return
-    wide = max(len(short) for short in data.short.values())
+    ids = {session_id: one_line(short) for session_id, short in data.short.items()}
+    wide = max(map(width, ids.values()))
     used = 2 + wide + 2 + WHEN_CELLS + 2 + 5 + 2
     if screen.columns is not None:
         yield screen.paint(f"  {'id':<{wide}}  {'last message':<{WHEN_CELLS}}  {'msgs':>5}  session", "dim")
@@ -54,7 +56,7 @@ def lines(data: Listing, screen: Screen) -> Iterator[str]:
         when = f"{when_of(session, data, screen):<{WHEN_CELLS}}"
         text = screen.line(title(session, data, screen), used)
         yield (
-            f"{mark} {screen.paint(f'{data.short[session.id]:<{wide}}', 'yellow')}  {screen.paint(when, 'dim')}"
+            f"{mark} {screen.paint(pad(ids[session.id], wide), 'yellow')}  {screen.paint(when, 'dim')}"
             f"  {session.message_count:>5}  {text}"
         ).rstrip()
 

@@ -37,7 +37,7 @@ def lines(data: Operations, screen: Screen) -> Iterator[str]:
         return
     for operation in data.operations:
         state = f" (undone by {operation.undone_by})" if operation.undone_by is not None else ""
-        whose = f"{operation.session_id}  " if data.sessions else ""
+        whose = f"{one_line(operation.session_id)}  " if data.sessions else ""
         start = f"{operation.id:>6}  {screen.when(operation.time_ms):<{WHEN_CELLS}}  {whose}"
         text = screen.line(f"{deed(operation)}{state}", len(start))
         yield f"{start}{screen.paint(text, 'dim') if state else text}"

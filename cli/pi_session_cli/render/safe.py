@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TAB = "    "
+LONGEST_ID = 12
 
 
 # Direction marks, embeddings, overrides and isolates; line and paragraph separators; invisible operators; the byte
@@ -47,10 +48,31 @@ def one_line(text: str, limit: int = 1000) -> str:
     return " ".join(line.split())[:limit]
 
 
+def short_id(entry_id: str) -> str:
+    """Return an entry's id as a column shows it: whole, or the beginning of a very long one, still a good prefix."""
+    return one_line(entry_id)[:LONGEST_ID]
+
+
 def block(text: str) -> Iterator[str]:
     """Yield the safe lines of a text; only line feeds (and CRLF) end a line, tabs become spaces."""
     for line in text.replace("\r\n", "\n").split("\n"):
         yield line if line.isascii() and line.isprintable() else hide_strange(line.translate(escapes(in_a_block=True)))
+
+
+def guarded(line: str, *, colour: bool) -> str:
+    """Return a drawn line in which nothing but our own colours can do anything to a terminal.
+
+    Views make what they show safe themselves, since only they can tell how wide it gets; this is for what one forgot.
+    """
+    if line.isprintable():
+        return line
+    if not colour:
+        return hide_strange(line.translate(escapes(in_a_block=True)))
+    import re
+
+    parts = re.split("(\x1b\\[[0-9;]*m)", line)
+    parts[::2] = [hide_strange(part.translate(escapes(in_a_block=True))) for part in parts[::2]]
+    return "".join(parts)
 
 
 def hide_strange(text: str) -> str:

@@ -37,7 +37,7 @@ class Found(Record):
 def lines(data: Found, screen: Screen) -> Iterator[str]:
     """Yield three lines per hit: where, what, and what to type."""
     for hit in data.result.hits:
-        short = data.short[hit.session.id]
+        short = one_line(data.short[hit.session.id])
         mark = screen.paint(screen.signs.active, "green") if hit.active else " "
         ids = list(filter(None, (short, one_line(hit.entry_id or ""))))
         time = screen.when(hit.time_ms)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pi_sessions.totals import Totals
 
 KEY_CELLS = 10
+UNKNOWN_MODEL = "unknown/unknown"  # of an answer that was typed, not made by a model
 
 
 class Summary(Record):
@@ -61,8 +62,8 @@ def lines(data: Summary, screen: Screen) -> Iterator[str]:
         ("created", screen.full_time(session.created_ms)),
         ("last", screen.full_time(session.updated_ms) if session.message_count else None),
         ("holds", f"{holds}, {count(totals.tool_calls, 'tool call')}"),
-        ("model", session.model),
-        ("cost", f"${totals.cost:.4f} ({tokens})"),
+        ("model", None if session.model == UNKNOWN_MODEL else session.model),
+        ("cost", f"${totals.cost:.4f} ({tokens})" if totals.cost or any(number for number, _ in kinds) else None),
         ("fork of", origin),
         ("state", ", ".join(state)),
     ]

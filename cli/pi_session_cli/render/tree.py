@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pi_session_cli.render.safe import one_line
+from pi_session_cli.render.safe import one_line, short_id
 from pi_session_cli.render.screen import PREVIEW, WHEN_CELLS, count
 from pi_session_cli.render.width import fit, pad, width
 from pi_session_cli.render.wire import branch_json, iso, label_json, session_json
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pi_sessions.tree import Row, Tree, TreeView
 
 LEVEL_CELLS = 3
-LONGEST_ID = 12
 SPEAKERS = {"thinking level change": "thinking", "model change": "model", "session info": "name"}
 
 
@@ -77,9 +76,9 @@ def row_line(data: Picture, place: int, names: list[Branch], ids: int, screen: S
 def heading(data: Picture, screen: Screen) -> Iterator[str]:
     """Yield whose tree it is and which branches it has."""
     session = data.session
-    yield screen.paint(session.id, "bold") + (
-        f"  {screen.line(session.name, len(session.id) + 2)}" if session.name else ""
-    )
+    shown = one_line(session.id)
+    name = f"  {screen.line(session.name, width(shown) + 2)}" if session.name else ""
+    yield screen.paint(shown, "bold") + name
     told = [count(len(data.tree.entries), "entry", "entries")]
     names = [one_line(branch.name) + (" (current)" if branch.current else "") for branch in data.branches]
     told.append(f"{count(len(data.branches), 'branch', 'branches')}: {', '.join(names)}")
@@ -180,12 +179,6 @@ def paint_start(mark: str, shown: str, when: str, row: Row, is_leaf: bool, scree
     """Return the columns left of the picture in colour: what is off the active path is dim."""
     kept = screen.paint(shown, "yellow") if row.active else screen.paint(shown, "dim")
     return f"{screen.paint(mark, 'green', 'bold') if is_leaf else mark} {kept}  {screen.paint(when, 'dim')}  "
-
-
-def short_id(entry_id: str) -> str:
-    """Return an id as its column shows it: whole, unless it is very long (then its beginning, still a good prefix)."""
-    safe = one_line(entry_id)
-    return safe if len(safe) <= LONGEST_ID else safe[:LONGEST_ID]
 
 
 def to_json(data: Picture) -> dict[str, object]:
