@@ -37,18 +37,26 @@ TOO_WIDE = """[...document.querySelectorAll(".entry, .entry > *, .fork")]
   .filter((each) => each.getBoundingClientRect().right > innerWidth + 1).map((each) => each.outerHTML.slice(0, 200))"""
 
 
+def settle(page: Page) -> None:
+    """Wait until the page has drawn what the last key or click asked for."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def here(page: Page) -> str:
     """Return the id of the entry the person is at."""
+    settle(page)
     return str(page.evaluate("document.querySelector('.entry.here')?.id ?? ''")).removeprefix("e-")
 
 
 def shown(page: Page, entry_id: str) -> bool:
     """Whether an entry is on the path shown."""
+    settle(page)
     return page.locator(f"#e-{entry_id}").is_visible()
 
 
 def in_sight(page: Page, entry_id: str) -> bool:
     """Whether an entry has been scrolled to."""
+    settle(page)
     box = page.locator(f"#e-{entry_id}").bounding_box()
     return box is not None and -5 <= box["y"] < 900
 
@@ -86,9 +94,11 @@ def test_the_tree_is_walked_by_keyboard(new_page: NewPage, sample: Path) -> None
     page = new_page().open(sample)
     page.keyboard.press("g")
     page.keyboard.press("Home")
+    settle(page)
     active = page.locator(f"#{page.locator('#tree').get_attribute('aria-activedescendant')}").inner_text()
     assert "careful coding agent" in active
     page.keyboard.press("End")
+    settle(page)
     page.keyboard.press("Enter")
     assert not shown(page, LAST)
     assert here(page)
@@ -96,8 +106,10 @@ def test_the_tree_is_walked_by_keyboard(new_page: NewPage, sample: Path) -> None
     page.keyboard.press("g")
     page.keyboard.press("Home")
     page.keyboard.press("ArrowLeft")
+    settle(page)
     assert page.locator("#tree .row").count() == 1
     page.keyboard.press("ArrowRight")
+    settle(page)
     assert page.locator("#tree .row").count() == count
 
 
