@@ -38,8 +38,8 @@ TOO_WIDE = """[...document.querySelectorAll(".entry, .entry > *, .fork")]
 
 
 def settle(page: Page) -> None:
-    """Wait until the page has drawn what the last key or click asked for."""
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    """Leave the page a moment to draw what the last key or click asked for."""
+    page.wait_for_timeout(60)
 
 
 def here(page: Page) -> str:
