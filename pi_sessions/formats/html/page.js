@@ -428,7 +428,8 @@
     waiting = true;
     setTimeout(() => {
       waiting = false;
-      if (performance.now() < quietUntil || document.activeElement === $("find")) return;
+      // Who searches or walks the tree by keyboard has the cursor; reading must not take it away.
+      if (performance.now() < quietUntil || [$("find"), tree].includes(document.activeElement)) return;
       const box = $("talk").getBoundingClientRect();
       const found = document.elementFromPoint(box.left + box.width / 2, Math.min(innerHeight * 0.3, innerHeight - 2));
       const article = found && found.closest("article.entry");
