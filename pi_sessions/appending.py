@@ -1,8 +1,9 @@
 """Writing entries: one place computes everything that is stored beside an entry's text.
 
-Invariants: an entry is never updated or deleted here; its key continues its parent's segment when this session wrote
-that segment and the next place is free, else it begins a segment; the leaf is read and checked in the transaction that
-writes under it.
+Invariants: an entry is never deleted here, and never updated but for one case: an imported answer of which the source
+held only a part so far is completed in place (`EntryWriter.complete`) while nothing else depends on its session. An
+entry's key continues its parent's segment when this session wrote that segment and the next place is free, else it
+begins a segment. The leaf is read and checked in the transaction that writes under it.
 """
 
 from __future__ import annotations
@@ -137,11 +138,29 @@ class Appending(StoreBase):
                 stored.append(written.add(draft, stored[-1].key))
             written.finish()
             self._follow_facts(sid, stored)
+            self._check_compactions(stored)
             if stored and under == leaf:
                 self.connection.execute(
                     "update branches set leaf = ? where sid = ? and name = ?", (stored[-1].key, sid, name)
                 )
         return stored
+
+    def _check_compactions(self, stored: list[StoredEntry]) -> None:
+        """Refuse a compaction that says to keep from an entry it cannot keep from: the context would be its summary alone.
+
+        Raises:
+            InvalidEntryError: `firstKeptEntryId` is no entry of the path above the compaction.
+        """
+        for entry in stored:
+            if entry.type != "compaction":
+                continue
+            kept = entry.fields.get("firstKeptEntryId")
+            row = self.connection.execute("select keep from compactions where key = ?", (entry.key,)).fetchone()
+            if kept not in (None, "", entry.id) and row[0] is None:
+                raise InvalidEntryError(
+                    f"The compaction keeps from {kept}, which is no entry above it",
+                    hint="name one of the path (pi-session log), or leave firstKeptEntryId out to keep nothing",
+                )
 
     def _writer_at(self, session_id: str, branch: str | None) -> tuple[EntryWriter, str, int | None]:
         """Return a writer that knows a branch's leaf, the branch's name and the leaf, all from one statement."""
@@ -331,8 +350,12 @@ class EntryWriter:
             if entry_id not in self._new_ids:
                 return entry_id
 
-    def rewrite(self, key: int, draft: StoredEntry) -> None:
-        """Give a stored message a later, more complete form of itself; its place, time and settings stay."""
+    def complete(self, key: int, draft: StoredEntry) -> None:
+        """Give an imported message, read in part, its whole form; its id, place, time and settings stay.
+
+        The only way an entry ever changes. The caller (`import_merge`) sees to it that the new form begins with the
+        stored content, and that nothing but imports has written to the session and no other session builds on it.
+        """
         payload, cuts = take_out(draft.payload)
         self.execute("delete from entry_blobs where key = ? and at < ?", (key, EXTRA_OFFSET))
         store_cuts(self.store.connection, key, cuts)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pi_sessions.base import StoreBase
     from pi_sessions.formats.parsed import ParsedSession
+    from pi_sessions.stored import JsonObject
 
 _REFERENCES = {
     "compaction": "firstKeptEntryId",
@@ -32,6 +33,12 @@ _KEPT = "firstKeptEntryId"
 _VOLATILE = ("timestamp", "usage", "claudeCode", "codex", "firstKeptEntryId", "targetId", "fromId")
 
 
+# What an answer read in part may say otherwise than the whole one; a result's tool may be known only later.
+_FINAL_AT_THE_END = (
+    "content", "usage", "stopReason", "rawStopReason", "errorMessage", "toolName", "claudeCode", "codex",
+)  # fmt: skip
+
+
 class Merge:
     """One merge.
 
@@ -41,7 +48,7 @@ class Merge:
         parsed: The source.
         fresh: The session holds nothing yet.
         kin: Sessions of which the source may be a copy, or a copy's source.
-        untouched: Nothing but imports has changed the session, so that answers may grow.
+        untouched: The session is as imports left it and nothing else depends on it, so that answers may grow.
 
     Attributes:
         added, shared, grown: Counts of entries.
@@ -219,19 +226,17 @@ class Merge:
         old, new = stored.message, entry.message
         if old is None or new is None or stored.time_ms != entry.time_ms or stored.extra != entry.extra:
             return None
-        if self.store.forest.parent(key) != parent or old.get("role") != new.get("role"):
+        if self.store.forest.parent(key) != parent or not completes(old, new):
             return None
-        if any(old.get(name) != new.get(name) for name in ("provider", "model", "toolCallId", "responseId")):
-            return None
-        before, after = old.get("content"), new.get("content")
-        may_grow = old.get("role") == "assistant" and self._untouched and continues(before, after)
-        if before != after and not may_grow:
-            return None
-        if before != after:
+        more = old.get("content") != new.get("content")
+        if not self._untouched:
+            # What came later beside the same content (usage, say) stays out; the entry is the same one.
+            return None if more else key
+        if more:
             from pi_sessions.search_index import forget_from
 
             forget_from(self.store.connection, self.sid, key)
-        self.writer.rewrite(key, entry)
+        self.writer.complete(key, entry)
         self.grown += 1
         return key
 
@@ -277,6 +282,20 @@ class Merge:
             "update sessions set origin_key = coalesce(origin_key, ?) where sid = ? and origin is not null",
             (deepest, self.sid),
         )
+
+
+def completes(old: JsonObject, new: JsonObject) -> bool:
+    """Whether a message is a later form of another: an answer whose content goes on, or facts that came after it.
+
+    Everything the older one says stays, but for what is only final at the end of an answer (`_FINAL_AT_THE_END`).
+    """
+    for name, value in old.items():
+        if name not in _FINAL_AT_THE_END and new.get(name) != value:
+            return False
+    if old.get("toolName", "") not in ("", new.get("toolName")):
+        return False
+    before, after = old.get("content"), new.get("content")
+    return before == after or (old.get("role") == "assistant" and continues(before, after))
 
 
 def continues(before: object, after: object) -> bool:

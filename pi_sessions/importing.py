@@ -179,13 +179,22 @@ class Importing(Origins):
         return [row[0] for row in rows if row[0] != sid]
 
     def _untouched(self, sid: int) -> bool:
-        """Whether a session is as its last import left it and no other session builds on it."""
+        """Whether a session is as its last import left it: main not moved, no entry of other origin, no fork."""
         row = self.connection.execute(
             "select i.leaf is b.leaf from imports i join branches b on b.sid = i.sid and b.name = ?2"
             " where i.sid = ?1 order by import desc limit 1",
             (sid, MAIN),
         ).fetchone()
         if row is None or not row[0]:
+            return False
+        own_entry = self.connection.execute(
+            "select 1 from segments where sid = ?1 and"
+            " (select count(*) from entries where key between segment << 24 and (segment << 24) + 16777215)"
+            " <> (select coalesce(sum(entries), 0) from origins"
+            " where key between segment << 24 and (segment << 24) + 16777215) limit 1",
+            (sid,),
+        ).fetchone()
+        if own_entry is not None:
             return False
         used = self.connection.execute(
             "select 1 from segments own join segments other on other.parent between own.segment << 24"
