@@ -146,7 +146,7 @@ class Appending(StoreBase):
         return stored
 
     def _check_compactions(self, stored: list[StoredEntry]) -> None:
-        """Refuse a compaction that says to keep from an entry it cannot keep from: the context would be its summary alone.
+        """Refuse a compaction that keeps from an entry that is not above it: its summary would be all of the context.
 
         Raises:
             InvalidEntryError: `firstKeptEntryId` is no entry of the path above the compaction.

@@ -1,6 +1,6 @@
 """Finds Pi session files: one file, a folder, or Pi's own layout below its data folder.
 
-Looks at the beginnings of files only, opens them for reading, follows no links to folders. Every `.jsonl` file met is
+Looks at the beginnings of files only, opens them for reading, enters each folder once. Every `.jsonl` file met is
 named, also those that are no sessions, with the reason.
 
 Source: Pi 1.6.0, "File" (`<agent dir>/sessions/--<cwd>--/<timestamp>_<session id>.jsonl`).
@@ -12,6 +12,7 @@ import os
 from itertools import islice
 
 from pi_sessions.errors import SourceError
+from pi_sessions.formats.folders import walk
 from pi_sessions.formats.pi_reader import open_source
 from pi_sessions.formats.pi_records import PiRecords, not_a_session
 from pi_sessions.records import Record
@@ -75,7 +76,7 @@ def _walk(folder: str) -> Iterator[PiFile]:
     def refuse(error: OSError) -> None:
         refused.append(PiFile(str(error.filename), f"{error.filename} cannot be read: {error.strerror}"))
 
-    for place, folders, files in os.walk(folder, onerror=refuse):
+    for place, folders, files in walk(folder, refuse):
         for name in folders:
             if name.endswith(SUFFIX):
                 where = os.path.join(place, name)

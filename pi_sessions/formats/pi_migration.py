@@ -47,7 +47,7 @@ def source_version(header: JsonObject) -> tuple[int, bool]:
 def migrate(records: PiRecords, version: int) -> None:
     """Bring entries of versions 1 and 2 into the form of version 3; ids are resolved already."""
     _rename_hook_messages(records.entries)
-    _resolve_kept_indexes(records)
+    _resolve_kept_indexes(records, version)
     if version < 2 and records.header is not None:
         _count_header_settings(records)
 
@@ -63,17 +63,26 @@ def _rename_hook_messages(entries: list[StoredEntry]) -> None:
             entry.payload = object_text(fields)
 
 
-def _resolve_kept_indexes(records: PiRecords) -> None:
+def _resolve_kept_indexes(records: PiRecords, version: int) -> None:
+    """Turn the numbers of first kept entries into ids; one that names no entry before the compaction keeps nothing."""
     for index, entry in enumerate(records.entries):
-        if entry.type != "compaction" or '"firstKeptEntryIndex"' not in entry.payload:
+        if entry.type != "compaction" or (version > 1 and '"firstKeptEntryIndex"' not in entry.payload):
             continue
         fields = entry.fields
         kept = fields.get("firstKeptEntryIndex")
-        migrated = with_field(entry, "firstKeptEntryIndex", None)
-        if "firstKeptEntryId" not in fields and isinstance(kept, int) and 0 <= kept < len(records.numbered):
-            target = records.numbered[kept]
+        migrated = with_field(entry, "firstKeptEntryIndex", None) if "firstKeptEntryIndex" in fields else entry
+        if "firstKeptEntryId" not in fields:
+            target = -1
+            if isinstance(kept, int) and not isinstance(kept, bool) and 0 <= kept < len(records.numbered):
+                target = records.numbered[kept]
             if 0 <= target < index:
                 migrated = with_field(migrated, "firstKeptEntryId", records.entries[target].id)
+            else:
+                found = (
+                    "has no first kept entry" if kept is None else f"keeps from entry {kept!r}, which is none before it"
+                )
+                found = f"the compaction {found}: the model gets its summary and what follows"
+                records.repair(records.places[index], "kept_index", found, entry.id)
         records.entries[index] = migrated
 
 

@@ -16,7 +16,7 @@ from pi_sessions.errors import SourceError
 from pi_sessions.formats.derived import is_derived_fact
 from pi_sessions.formats.parsed import ParsedSession, Repair, Tally
 from pi_sessions.formats.pi_links import Linker, is_sound
-from pi_sessions.formats.pi_migration import migrate, source_version
+from pi_sessions.formats.pi_migration import CURRENT_VERSION, migrate, source_version
 from pi_sessions.formats.pi_records import PiRecords, not_a_session
 from pi_sessions.pauses import CollectionsPaused
 from pi_sessions.stored import StoredEntry
@@ -127,6 +127,9 @@ def _finish(records: PiRecords, source: _Source, path: str, mtime_ms: int, new_i
         version, odd = 3, False
     else:
         version, odd = source_version(header)
+    if version > CURRENT_VERSION:
+        found = f"version {version} is newer than {CURRENT_VERSION}, the newest known here; the file was read as that"
+        records.repair(records.header_line, "newer_version", found)
     if odd:
         found = f"the version {header.get('version')!r} is odd; the file was read as version {version}"
         records.repair(records.header_line, "odd_version", found)

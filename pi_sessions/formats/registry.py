@@ -18,7 +18,9 @@ from __future__ import annotations
 import os
 import sys
 
+from pi_sessions.connection import APPLICATION_ID
 from pi_sessions.errors import SourceError
+from pi_sessions.formats.folders import walk
 from pi_sessions.formats.pi_reader import open_source
 from pi_sessions.records import Record
 
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from pi_sessions.formats.parsed import ParsedSession
 
 HEAD_BYTES = 1 << 17
+DATABASE = b"SQLite format 3\0"
+APPLICATION_ID_BYTES = slice(68, 72)
+DATABASE_ENDINGS = frozenset((".db", ".sqlite", ".sqlite3"))
 SESSION, COMPANION = "session", "companion"
 
 
@@ -175,14 +180,26 @@ def identify(path: str) -> Found:
     if not head:
         return Found(path, None, f"{path} is empty")
     for each in FORMATS:
+        # A database holds texts of all kinds, and is read by those who know its tables or not at all.
+        if head.startswith(DATABASE) and DATABASE_ENDINGS.isdisjoint(each.endings):
+            continue
         kind = each.detect(path, head)
         if kind is not None:
             return Found(path, each if kind == SESSION else None)
+    if head.startswith(DATABASE):
+        return Found(path, None, _whose_database(path, head))
     from pi_sessions.formats.pi_files import find_pi_files
 
     (pi,) = find_pi_files(path)
     reason = pi.reason or f"{path} holds no session"
     return Found(path, None, reason.replace("is not a Pi session", "is no session file of a known kind"))
+
+
+def _whose_database(path: str, head: bytes) -> str:
+    """Return why a database is nobody's source."""
+    if int.from_bytes(head[APPLICATION_ID_BYTES], "big") == APPLICATION_ID:
+        return f"{path} is a store of pi-session itself (open it with --db)"
+    return f"{path} is an SQLite database of a program that is not known here"
 
 
 def find_sources(paths: Iterable[str], *, known: Callable[[str], Format | None] = lambda path: None) -> Iterator[Found]:
@@ -228,17 +245,16 @@ def _walk(folder: str, known: Callable[[str], Format | None]) -> Iterator[Found]
     def refuse(error: OSError) -> None:
         refused.append(Found(str(error.filename), None, f"{error.filename} cannot be read: {error.strerror}"))
 
-    for place, folders, files in os.walk(folder, onerror=refuse):
+    for place, folders, files in walk(folder, refuse):
         whole = next((each for each in FORMATS if each.folders and each.detect(place, b"") == SESSION), None)
         if whole is not None:
             yield Found(place, whole)
             folders.clear()
             continue
-        folders.sort()
         for name in folders:
             if name.endswith(".jsonl"):
                 yield Found(os.path.join(place, name), None, f"{os.path.join(place, name)} is a directory")
-        for name in sorted(files):
+        for name in files:
             if not any(name.endswith(each.endings) for each in FORMATS):
                 continue
             found = _known_or_identified(os.path.join(place, name), known)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from pi_sessions.formats.folders import identity
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +29,7 @@ class Watcher:
     def __init__(self, roots: Iterable[str]) -> None:
         self.roots = tuple(roots)
         self._folders: dict[str, int] = {}
+        self._paths: dict[tuple[int, int], str] = {}
         self._files: dict[str, tuple[int, int]] = {}
         self._turn = 0
 
@@ -67,13 +70,20 @@ class Watcher:
 
     def _list(self, folder: str, found: list[str]) -> None:
         try:
-            self._folders[folder] = os.stat(folder).st_mtime_ns
+            status = os.stat(folder)
+            # A link may lead to a folder that is watched already, or to one that holds the link.
+            folder_id = (status.st_dev, status.st_ino)
+            known = self._paths.get(folder_id, folder)
+            if known != folder and identity(known) == folder_id:
+                return
+            self._paths[folder_id] = folder
+            self._folders[folder] = status.st_mtime_ns
             with os.scandir(folder) as entries:
-                inside = sorted((entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries)
+                inside = sorted((entry.is_symlink(), entry.path, entry.is_dir()) for entry in entries)
         except OSError:
             self._folders.pop(folder, None)
             return
-        for path, is_folder in inside:
+        for _link, path, is_folder in inside:
             if is_folder and path not in self._folders:
                 self._list(path, found)
             elif not is_folder and path not in self._files:

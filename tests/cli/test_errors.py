@@ -296,12 +296,59 @@ def test_with_json_a_failure_is_one_object_on_stdout(talk: Terminal) -> None:
         (b'{"type":"message"}\n', 1),
         (b'{"no":"type"}\n', 1),
         (b'{"role":"user","content":"\xff"}\n', 1),
+        (b'{"role":"user","content":"ok","n":1e400}\n', 1),
+        (b'{"role":"user","content":"ok","n":NaN}\n', 1),
+        (b'{"role":"user","content":"ok"}\n' + b"[" * 100_000 + b"\n", 2),
+        (b'{"role":"user","content":"ok","n":' + b"[" * 950 + b"]" * 950 + b"}\n", 1),
     ],
 )
 def test_a_bad_json_line_is_named_and_nothing_is_stored(content: bytes, line: int, talk: Terminal) -> None:
     before = talk.ok("log", "--json").out
     refused(talk.run("append", "--json-lines", "-", stdin=content), 1, f"Line {line}:")
     assert talk.ok("log", "--json").out == before
+
+
+@pytest.mark.parametrize(
+    "line", [["append", "-"], ["append", ""], ["append", "text", " "], ["append", "--role", "system", ""]]
+)
+def test_an_empty_message_is_refused(line: list[str], talk: Terminal) -> None:
+    before = talk.ok("log", "--json").out
+    refused(talk.run(*line, stdin=b"\n"), 1, "empty")
+    assert talk.ok("log", "--json").out == before
+
+
+def test_halves_of_surrogate_pairs_are_replaced_and_counted(talk: Terminal) -> None:
+    line = b'{"role":"user","content":"half \\ud83d and \\udc00, whole \\ud83d\\ude00"}'
+    ran = talk.ok("append", "--json-lines", "-", stdin=line)
+    assert ran.err.splitlines()[1].startswith("2 halves of surrogate pairs")
+    told = json.loads(talk.ok("log", "--json", "--last", "1").out)["entries"][0]["message"]["content"]
+    assert told == "half \ufffd and \ufffd, whole \U0001f600"
+
+
+def test_deeply_nested_values_are_stored_and_exported(talk: Terminal) -> None:
+    """As deep as they are accepted, everything that reads them can read them."""
+    line = b'{"role":"user","content":"deep","n":' + b"[" * 890 + b"]" * 890 + b"}"
+    talk.ok("append", "--json-lines", "-", stdin=line)
+    for words in (
+        ["export"],
+        ["export", "--format", "html"],
+        ["export", "--format", "markdown"],
+        ["log"],
+        ["tree"],
+        ["context"],
+    ):
+        talk.ok(*words)
+
+
+@pytest.mark.parametrize("kept", ["nowhere0", 5])
+def test_a_compaction_that_keeps_from_nowhere_is_refused(kept: object, talk: Terminal) -> None:
+    before = talk.ok("context", "--json").out
+    line = json.dumps({"type": "compaction", "summary": "S", "firstKeptEntryId": kept, "tokensBefore": 77})
+    refused(talk.run("append", "--json-lines", "-", stdin=line.encode()), 1)
+    assert talk.ok("context", "--json").out == before
+    first = json.loads(talk.ok("log", "--json").out)["entries"][1]["id"]
+    talk.ok("append", "--json-lines", "-", stdin=line.replace(json.dumps(kept), json.dumps(first)).encode())
+    assert len(json.loads(talk.ok("context", "--json").out)["messages"]) == 4
 
 
 def test_settings_that_make_no_sense_are_named(talk: Terminal) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from pi_session_cli.main import main
 from pi_sessions.formats.parsed import ParsedSession
+from pi_sessions.formats.watching import Watcher
 from pi_sessions.results import ImportResult
 from pi_sessions.store import SessionStore
 from tests.cli.launcher import Stream, Terminal
@@ -41,9 +43,9 @@ def test_all_asks_only_on_a_terminal_and_says_how_to_answer(shell: Terminal, hom
 
 @pytest.mark.parametrize(("typed", "code"), [(b"y\n", 0), (b"n\n", 1), (b"", 1)])
 def test_the_question_names_what_was_found(shell: Terminal, home: Path, typed: bytes, code: int) -> None:
-    err = Stream()
-    streams = {"stdin": Stream(terminal=True, content=typed), "stdout": Stream(), "stderr": err}
-    assert main(["import", "--all"], environ=shell.env, cwd="/proj", **streams) == code
+    stdin, err = Stream(terminal=True, content=typed), Stream()
+    ran = main(["import", "--all"], environ=shell.env, cwd="/proj", stdin=stdin, stdout=Stream(), stderr=err)
+    assert ran == code
     asked = err.content().decode()
     assert "Claude Code: 2 sources" in asked
     assert "Codex: 4 sources" in asked
@@ -186,3 +188,95 @@ def test_an_interrupted_import_goes_on_where_it_was(
     told = json.loads(shell.ok("import", "--all", "--yes", "--json").out)
     assert [each["status"] for each in told["files"]].count("unchanged") == 2
     assert told["totals"]["sessions"] == 7
+
+
+def pi_lines(version: int = 3) -> str:
+    head = {"type": "session", "version": version, "id": "s-1", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/p"}
+    message = {"role": "user", "content": "hello", "timestamp": 1}
+    first = {
+        "type": "message",
+        "id": "a1",
+        "parentId": None,
+        "timestamp": "2026-01-01T00:00:01.000Z",
+        "message": message,
+    }
+    return json.dumps(head) + "\n" + json.dumps(first) + "\n"
+
+
+@pytest.mark.parametrize("link", ["", "symlink", "hardlink"])
+def test_a_report_never_replaces_a_source_or_any_other_file(link: str, shell: Terminal) -> None:
+    source, target = shell.folder / "src.jsonl", shell.folder / ("src.jsonl" if not link else "out.json")
+    source.write_text(pi_lines())
+    if link == "symlink":
+        target.symlink_to(source)
+    elif link == "hardlink":
+        os.link(source, target)
+    ran = shell.run("import", str(source), "--report", str(target))
+    assert ran.code == 1
+    assert target.name in ran.err
+    assert source.read_text() == pi_lines()
+    assert not Path(shell.env["PI_SESSION_DB"]).exists(), "nothing was imported"
+
+
+def test_an_earlier_report_is_replaced(shell: Terminal) -> None:
+    source, report = shell.folder / "src.jsonl", shell.folder / "report.json"
+    source.write_text(pi_lines())
+    shell.ok("import", str(source), "--report", str(report))
+    shell.ok("import", str(source), "--report", str(report))
+    assert json.loads(report.read_text())["files"][0]["status"] == "unchanged"
+
+
+def test_an_empty_path_is_not_the_current_directory(shell: Terminal) -> None:
+    (shell.folder / "src.jsonl").write_text(pi_lines())
+    ran = shell.run("import", "", cwd=str(shell.folder))
+    assert ran.code == 2
+    assert "empty" in ran.err
+
+
+@pytest.mark.parametrize("path", [".", "./", "sub/..", "././src.jsonl", ".//src.jsonl"])
+def test_the_same_file_has_the_same_path_however_it_is_written(path: str, shell: Terminal) -> None:
+    (shell.folder / "sub").mkdir()
+    (shell.folder / "src.jsonl").write_text(pi_lines())
+    told = json.loads(shell.ok("import", path, "--json", cwd=str(shell.folder)).out)
+    assert [each["path"] for each in told["files"]] == [str(shell.folder / "src.jsonl")]
+
+
+def test_databases_of_nobody_are_named_and_not_searched_for_json(shell: Terminal) -> None:
+    other = shell.folder / "other.db"
+    with sqlite3.connect(other) as database:
+        database.execute("create table t(x)")
+        database.execute("insert into t values(?)", ("\n" + pi_lines(),))
+    database.close()
+    (shell.folder / "renamed.jsonl").write_bytes(other.read_bytes())
+    for name in ("other.db", "renamed.jsonl"):
+        ran = shell.run("import", str(shell.folder / name))
+        assert ran.code == 1
+        assert "an SQLite database of a program that is not known here" in ran.out
+    source = shell.folder / "src.jsonl"
+    source.write_text(pi_lines())
+    shell.ok("import", str(source))
+    assert "a store of pi-session itself" in shell.run("import", shell.env["PI_SESSION_DB"]).out
+
+
+def test_a_newer_version_is_reported(shell: Terminal) -> None:
+    source = shell.folder / "src.jsonl"
+    source.write_text(pi_lines(version=4))
+    ran = shell.ok("import", str(source))
+    assert "version 4 is newer than 3" in ran.out
+
+
+def test_linked_folders_are_searched_once_and_loops_end(shell: Terminal) -> None:
+    home, real = shell.folder / "home", shell.folder / "real" / "--p--"
+    sessions = home / ".pi" / "agent" / "sessions"
+    sessions.mkdir(parents=True)
+    real.mkdir(parents=True)
+    (real / "2026_s.jsonl").write_text(pi_lines())
+    (sessions / "--p--").symlink_to(real, target_is_directory=True)
+    (sessions / "--again--").symlink_to(real, target_is_directory=True)
+    (real / "loop").symlink_to(sessions, target_is_directory=True)
+    told = json.loads(shell.ok("import", str(home / ".pi"), "--json").out)
+    assert [each["status"] for each in told["files"]] == ["new"]
+    watcher = Watcher([str(sessions)])
+    assert watcher.changed() == [str(sessions / "--again--" / "2026_s.jsonl")]
+    (real / "2026_t.jsonl").write_text(pi_lines())
+    assert watcher.changed() == [str(sessions / "--again--" / "2026_t.jsonl")]

@@ -86,7 +86,8 @@ def test_odd_versions_are_read_and_reported(tmp_path: Path, version: object, rea
     session = read(tmp_path, header(version=version), user("a", None), answer("b", "a"), answer("c", "a"))
     assert tree(session) == {"a": None, "b": "a", "c": "a"}
     assert session.version == read_as
-    assert codes(session) == ([(1, "odd_version")] if odd else [])
+    newer = [(1, "newer_version")] if read_as > 3 else []
+    assert codes(session) == ([(1, "odd_version")] if odd else newer)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,13 @@ def test_a_kept_index_counts_records_with_the_header_as_0(tmp_path: Path, index:
     fields = by_id(session)["10000004"].fields
     assert fields.get("firstKeptEntryId") == kept
     assert "firstKeptEntryIndex" not in fields
+    assert codes(session) == [(1, "migrated"), *([(5, "kept_index")] if kept is None else [])]
+
+
+def test_a_compaction_of_version_1_without_a_kept_index_is_reported(tmp_path: Path) -> None:
+    compaction = entry("compaction", "", None, summary="S", tokensBefore=77)
+    session = read(tmp_path, V1, bare(user("", None, "q")), bare(compaction), bare(user("", None, "end")))
+    assert codes(session) == [(1, "migrated"), (3, "kept_index")]
 
 
 def test_a_kept_index_counts_only_what_was_parsed(tmp_path: Path) -> None:

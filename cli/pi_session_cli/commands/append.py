@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from pi_session_cli.invocation import Invocation
     from pi_sessions.stored import JsonObject
 
+# Every reader of the store can go this deep.
+DEEPEST = 900
+TOO_DEEP = f"nested more than {DEEPEST} deep"
 ROLES = ("user", "assistant", "system")
 
 COMMAND = Command(
@@ -64,8 +67,13 @@ def run(
     """Append to the session, as one operation."""
     if bool(texts) == (json_lines is not None):
         raise UsageError("Give either TEXT or --json-lines", hint='pi-session append "a message"')
-    entries = read_entries(ctx, json_lines) if json_lines is not None else None
+    entries, mended = read_entries(ctx, json_lines) if json_lines is not None else (None, 0)
     spoken = [read_text(ctx) if text == "-" else text for text in texts]
+    if not all(text.strip() for text in spoken):
+        where = "Standard input" if "-" in texts else "The text"
+        raise InvalidEntryError(
+            f"{where} is empty: there is no message to append", hint='pi-session append "a message"'
+        )
     with ctx.move_store() as store:
         here = ctx.session(store, session)
         if entries is None:
@@ -82,10 +90,13 @@ def run(
             else:
                 stored = store.append_many(here.id, entries, branch=into, **guard)
     ids = [entry.id for entry in stored]
+    said = [f"Appended {len(ids)} to {into}"]
+    if mended:
+        said.append(f"{mended} halves of surrogate pairs, which no text can hold, became U+FFFD")
     return Answer(
         "done",
         Done({"sessionId": here.id, "branch": into, "leaf": ids[-1] if ids else here.leaf, "ids": ids}, tuple(ids)),
-        (f"Appended {len(ids)} to {into}",),
+        tuple(said),
         (f"pi-session log{argument(here, session)} --last 5",),
     )
 
@@ -115,8 +126,8 @@ def read_text(ctx: Invocation) -> str:
     return ctx.stdin.read().removesuffix("\n")
 
 
-def read_entries(ctx: Invocation, source: str) -> list[JsonObject]:
-    """Return the checked entries of a JSON Lines source.
+def read_entries(ctx: Invocation, source: str) -> tuple[list[JsonObject], int]:
+    """Return the checked entries of a JSON Lines source, and how many halves of surrogate pairs were replaced in them.
 
     Raises:
         InvalidEntryError: a line is no message and no entry; the message names the line.
@@ -134,25 +145,34 @@ def read_entries(ctx: Invocation, source: str) -> list[JsonObject]:
             raise CannotError(
                 f"Cannot read {source}: {error.strerror}", hint="name a file, or - for standard input"
             ) from error
-    entries = [read_line(line, number) for number, line in enumerate(raw.split(b"\n"), 1) if line.strip()]
-    if not entries:
+    read = [read_line(line, number) for number, line in enumerate(raw.split(b"\n"), 1) if line.strip()]
+    if not read:
         raise InvalidEntryError(
             f"{'Standard input' if source == '-' else source} holds no entry", hint="one JSON object a line"
         )
-    return entries
+    return [entry for entry, _ in read], sum(mended for _, mended in read)
 
 
-def read_line(line: bytes, number: int) -> JsonObject:
-    """Return the entry on a line: an entry as it came, or one around a bare message."""
+def read_line(line: bytes, number: int) -> tuple[JsonObject, int]:
+    """Return the entry on a line, as it came or around a bare message, and how many halves of pairs were replaced."""
     import json
 
     from pi_sessions.appending import draft_entry
     from pi_sessions.entries import parse_entry
+    from pi_sessions.formats.json_text import has_surrogate_escape, mend_surrogates
 
+    mended = 0
     try:
-        value = json.loads(line.decode("utf-8"))
+        text = line.decode("utf-8")
+        if has_surrogate_escape(text):
+            text, mended = mend_surrogates(text)
+        value = json.loads(text, parse_float=finite, parse_constant=no_constant)
     except ValueError as error:
         raise refused(number, f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise refused(number, TOO_DEEP) from error
+    if depth(value) > DEEPEST:
+        raise refused(number, TOO_DEEP)
     if not isinstance(value, dict):
         raise refused(number, "not a JSON object")
     entry = {"type": "message", "message": value} if "role" in value and "type" not in value else value
@@ -161,7 +181,33 @@ def read_line(line: bytes, number: int) -> JsonObject:
         draft_entry(entry)
     except InvalidEntryError as error:
         raise refused(number, error.message) from error
-    return entry
+    return entry, mended
+
+
+def finite(text: str) -> float:
+    """Return a number; one that is too large for a float is no number."""
+    number = float(text)
+    if abs(number) == float("inf"):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number
+
+
+def no_constant(name: str) -> float:
+    """Refuse NaN and Infinity, which Python reads and JSON does not have."""
+    raise ValueError(f"{name} is no JSON")
+
+
+def depth(value: object) -> int:
+    """Return how many lists and objects a value is nested in at most."""
+    deepest = 0
+    waiting = [(value, 1)]
+    while waiting:
+        one, level = waiting.pop()
+        if isinstance(one, dict | list):
+            deepest = max(deepest, level)
+            inside = one.values() if isinstance(one, dict) else one
+            waiting += [(each, level + 1) for each in inside if isinstance(each, dict | list)]
+    return deepest
 
 
 def refused(number: int, reason: str) -> InvalidEntryError:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 WATCH_S = 1.0
 INTERRUPTED = 130
+REPORT_BEGINS = '{\n "dryRun": '
 
 COMMAND = Command(
     name="import",
@@ -44,7 +45,13 @@ COMMAND = Command(
         Option("all", ("--all",), "Everything the known tools keep on this machine; asks first"),
         Option("yes", ("--yes", "-y"), "Do not ask"),
         Option("dry_run", ("--dry-run",), "Say what would happen and store nothing"),
-        Option("report", ("--report",), "Also write the report as JSON to a file", "text", "FILE"),
+        Option(
+            "report",
+            ("--report",),
+            "Also write the report as JSON to a file, a new one or an earlier report",
+            "text",
+            "FILE",
+        ),
         Option("restore", ("--restore",), "Bring back sessions that were removed"),
         Option("watch", ("--watch",), "Go on and bring in what is new (of PATH, else of all known tools)"),
     ),
@@ -77,6 +84,8 @@ def run(
     if not paths and not all and not watch:
         raise UsageError("There is nothing to import", hint="name files or folders, or find everything: import --all")
     wanted = [whole_path(ctx, path) for path in paths] or default_places(ctx)
+    if report is not None:
+        check_report(ctx, report)
     if watch:
         return watching(ctx, wanted)
     if dry_run:
@@ -96,8 +105,18 @@ def run(
 
 
 def whole_path(ctx: Invocation, path: str) -> str:
-    """Return a path as the caller means it."""
-    return os.path.join(ctx.place, os.path.expanduser(path))
+    """Return a path as the caller means it, without `.` and `..` where that is the same place.
+
+    Raises:
+        UsageError: it is empty, which would mean the directory itself.
+    """
+    if not path.strip():
+        raise UsageError("The path is empty", hint="name a file or a folder; . is the current directory")
+    meant = os.path.join(ctx.place, os.path.expanduser(path))
+    short = os.path.normpath(meant)
+    # Behind a link, `..` leads elsewhere than the text says.
+    same = ".." not in path.split("/") or (os.path.exists(short) and os.path.samefile(short, os.path.realpath(meant)))
+    return short if same else meant
 
 
 def take_all(
@@ -193,6 +212,24 @@ def watching(ctx: Invocation, wanted: list[str]) -> Answer:
     store = ctx.change_store(create=True)
     lines = watched_lines(ctx, store, wanted, wait=lambda: time.sleep(WATCH_S))
     return Answer("watched", lines, code=INTERRUPTED)
+
+
+def check_report(ctx: Invocation, path: str) -> None:
+    """Refuse to write a report over anything but an earlier report, before anything is imported.
+
+    Raises:
+        TargetError: there is another file, perhaps the very source.
+    """
+    meant = whole_path(ctx, path)
+    if not os.path.isfile(meant):
+        return
+    try:
+        with open(meant, encoding="utf-8", errors="replace") as file:
+            begins = file.read(len(REPORT_BEGINS))
+    except OSError as error:
+        raise TargetError(f"Cannot write the report to {path}: {error.strerror}", hint="name another file") from error
+    if begins not in ("", REPORT_BEGINS):
+        raise TargetError(f"{path} exists and is no report of an import", hint="name a new file; nothing was imported")
 
 
 def write_report(ctx: Invocation, path: str, report: dict[str, object]) -> None:
