@@ -62,12 +62,21 @@ def catch_up(
     return done
 
 
-def catch_up_if_free(connection: sqlite3.Connection) -> None:
-    """Index what is new at the end of an import; where another process writes just now, the next search will."""
+def catch_up_if_free(connection: sqlite3.Connection) -> bool:
+    """Index what is new at the end of an import, which takes about half as long as the import itself.
+
+    Where another process writes just now, or somebody interrupts, the next search goes on from there.
+
+    Returns:
+        False when it was interrupted.
+    """
     try:
         catch_up(connection)
     except StoreBusyError:
-        return
+        return True
+    except KeyboardInterrupt:
+        return False
+    return True
 
 
 def _index_some(connection: sqlite3.Connection, room: int) -> int:

@@ -152,6 +152,7 @@ def watched_lines(
 
     from pi_session_cli.render.imported import file_json, watch_line
     from pi_sessions.formats.watching import Watcher
+    from pi_sessions.search_index import catch_up_if_free
 
     watcher = Watcher(roots)
     intake = Intake(store)
@@ -162,7 +163,8 @@ def watched_lines(
         for report in intake.take(sources):
             if report.status in ("new", "grown") or (report.status == "refused" and not first):
                 yield json.dumps(file_json(report)) + "\n" if ctx.as_json else watch_line(report) + "\n"
-        if intake.interrupted:
+        # A watch leaves nothing behind for the next search to do; with nothing new this costs one look.
+        if intake.interrupted or not catch_up_if_free(store.connection):
             return
         first = False
         rounds = None if rounds is None else rounds - 1

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pi_session_cli.main import main
+from pi_sessions import search_index
 from pi_sessions.formats.parsed import ParsedSession
 from pi_sessions.formats.watching import Watcher
 from pi_sessions.results import ImportResult
@@ -188,6 +189,19 @@ def test_an_interrupted_import_goes_on_where_it_was(
     told = json.loads(shell.ok("import", "--all", "--yes", "--json").out)
     assert [each["status"] for each in told["files"]].count("unchanged") == 2
     assert told["totals"]["sessions"] == 7
+
+
+def test_an_interruption_while_indexing_leaves_that_to_the_next_search(
+    shell: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search_index, "_index_some", interrupted)
+    told = json.loads(shell.ok("import", "--all", "--yes", "--json").out)
+    assert told["totals"]["sessions"] == 7
+    monkeypatch.undo()
+    assert json.loads(shell.ok("search", "bakery", "--json").out)["indexed"] > 20
 
 
 def pi_lines(version: int = 3) -> str:

@@ -8,7 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from pi_session_cli.main import main
+from pi_sessions.search_index import is_behind
+from pi_sessions.store import SessionStore
 from tests.cli.launcher import Stream
 
 SAMPLE = Path(__file__).parents[2] / "fixtures" / "cases" / "samples" / "codex-reduced.jsonl"
@@ -67,3 +71,22 @@ def test_there_must_be_something_to_watch(tmp_path: Path) -> None:
     assert main(["import", "--watch"], environ=environ, stdout=Stream(), stderr=err, cwd=str(tmp_path)) == 2
     assert b"name a folder" in err.content()
     assert not (tmp_path / "s.db").exists()
+
+
+def test_the_index_is_current_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "rollout-a.jsonl"
+    source.write_bytes(SAMPLE.read_bytes())
+    looks: list[bool] = []
+
+    def between_looks(_seconds: float) -> None:
+        with SessionStore.open(str(tmp_path / "s.db"), read_only=True) as store:
+            looks.append(is_behind(store.connection))
+        if len(looks) == 2:
+            raise KeyboardInterrupt
+        source.write_text(source.read_text() + source.read_text().splitlines()[-1].replace("clear", "good") + "\n")
+
+    monkeypatch.setattr(time, "sleep", between_looks)
+    environ = {"HOME": str(tmp_path), "PI_SESSION_DB": str(tmp_path / "s.db")}
+    argv = ["import", "--watch", str(source)]
+    assert main(argv, environ=environ, stdout=Stream(), stderr=Stream(), cwd=str(tmp_path)) == 130
+    assert looks == [False, False]
