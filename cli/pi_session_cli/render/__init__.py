@@ -95,7 +95,10 @@ def drawn(view: ModuleType, answer: Answer, screen: Screen) -> Iterator[str]:
     """Yield the lines of a view, harmless to a terminal; a view may hand text to a pipe as it is (`AS_IT_IS`)."""
     for line in view.lines(answer.data, screen):
         as_it_is = screen.columns is None and getattr(view, "AS_IT_IS", False)
-        yield line if as_it_is else guarded(line, colour=screen.colour)
+        if as_it_is or line.isprintable():
+            yield line
+        else:
+            yield from (guarded(part, colour=screen.colour) for part in line.split("\n"))
 
 
 def paged(lines: Iterable[str], ctx: Invocation) -> bool:

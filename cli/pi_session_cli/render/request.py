@@ -37,6 +37,9 @@ class RequestView(Record):
     body: JsonObject | None
 
 
+AS_IT_IS = True  # a body goes to a program
+
+
 def lines(data: RequestView, screen: Screen) -> Iterator[str]:
     """Yield the body as JSON, or one line per repair."""
     if data.body is None:
