@@ -65,13 +65,17 @@ def _torn_name(text: str) -> str | None:
 class _Group:
     """One answer of the model, perhaps written as several records."""
 
-    __slots__ = ("blocks", "entry", "message", "node")
+    __slots__ = ("blocks", "entry", "message", "node", "usage")
 
-    def __init__(self, node: Node, entry: StoredEntry, message: JsonObject, blocks: list[JsonObject]) -> None:
+    def __init__(
+        self, node: Node, entry: StoredEntry, message: JsonObject, blocks: list[JsonObject], usage: object
+    ) -> None:
         self.node = node
         self.entry = entry
         self.message = message
         self.blocks = blocks
+        # Of the latest record and its cost, as they came; most records of an answer repeat them.
+        self.usage = usage
 
 
 class _Chain:
@@ -299,7 +303,7 @@ class _Chain:
         overrides(mark, answer)
         entry = self.builder.message(answer, text="", **self._at(node, record, time_ms))
         self._note(node, entry, appendage=False)
-        group = _Group(node, entry, answer, blocks)
+        group = _Group(node, entry, answer, blocks, (message.get("usage"), record.get("costUSD")))
         self._changed(group)
         if key[0]:
             self._groups[key] = group
@@ -323,13 +327,16 @@ class _Chain:
         again = ("toolCall", "thinking")
         group.blocks += [block for block in blocks if block["type"] not in again or block not in group.blocks]
         answer["content"] = group.blocks
-        answer["usage"] = records.usage_of(message.get("usage") or {}, record.get("costUSD"))
+        spent = (message.get("usage"), record.get("costUSD"))
+        if spent != group.usage:
+            group.usage = spent
+            answer["usage"] = records.usage_of(*spent)
+            rest = records.usage_rest(spent[0])
+            if rest:
+                answer.setdefault("claudeCode", {})["usage"] = rest
         answer["stopReason"] = records.stop_reason(message.get("stop_reason"), group.blocks)
         if isinstance(message.get("stop_reason"), str):
             answer["rawStopReason"] = message["stop_reason"]
-        usage = records.usage_rest(message.get("usage"))
-        if usage:
-            answer.setdefault("claudeCode", {})["usage"] = usage
         overrides(mark_of(record), answer)
         self._changed(group)
         self.named[node.uuid] = group.node

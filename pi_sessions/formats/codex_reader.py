@@ -327,7 +327,8 @@ class _Rollout:
             told = self._marks.get("message")
             # An event may have said it first; it must not matter whether the item was there yet.
             time_ms, self._time_ms = self._time_ms, self._began()
-            entry = self.builder.message(message, **self._where("answer"))
+            # `_close` makes its text, once it is whole.
+            entry = self.builder.message(message, text="", **self._where("answer"))
             self._time_ms = time_ms
             answer = self._answer = _Answer(entry, message)
             answer.told = told if isinstance(told, dict) else {}
