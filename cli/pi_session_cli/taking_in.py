@@ -74,12 +74,15 @@ class Intake:
         Raises:
             StoreError: the store cannot be used; what was imported before stays.
         """
-        for source in sources:
-            try:
-                yield from self._take_one(source)
-            except KeyboardInterrupt:
-                self.interrupted = True
-                return
+        store = self.store
+        assert store is not None
+        with store.checkpoints_apart():
+            for source in sources:
+                try:
+                    yield from self._take_one(source)
+                except KeyboardInterrupt:
+                    self.interrupted = True
+                    return
 
     def _take_one(self, source: Found) -> Iterator[FileReport]:
         path, format = source.path, source.format

@@ -385,3 +385,16 @@ def test_an_unchanged_source_still_becomes_the_current_session(tmp_path: Path) -
         current = store.current_session("/here")
         assert current is not None
         assert current.id == other.id
+
+
+def test_the_log_is_written_back_as_before_once_many_sessions_are_in(store: SessionStore, tmp_path: Path) -> None:
+    def pages() -> int:
+        found: int = store.connection.execute("pragma wal_autocheckpoint").fetchone()[0]
+        return found
+
+    before = pages()
+    with store.checkpoints_apart():
+        take(store, tmp_path, *SEED)
+        assert pages() > 10 * before
+    assert pages() == before
+    assert store.verify() == []
