@@ -23,7 +23,8 @@ from tests.cli.pty_server import TerminalServer
 
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>])")
 PROGRAM = [sys.executable, "-W", "error", "-m", "pi_session_cli"]
-LIMIT_S = 10
+# Long enough for a busy machine; only a test that fails waits for it.
+LIMIT_S = 30
 
 
 class Person:
@@ -35,6 +36,7 @@ class Person:
 
     def __init__(self, folder: Path, server: TerminalServer | None = None) -> None:
         self.server = server
+        self._started: list[subprocess.Popen[str]] = []
         self.work = folder / "work"
         self.work.mkdir()
         self.db = folder / "sessions.db"
@@ -67,11 +69,20 @@ class Person:
 
     def start(self, *argv: str) -> subprocess.Popen[str]:
         """Begin a command line, without a terminal."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*PROGRAM, *argv],
             cwd=self.work, env=self.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
+        self._started.append(process)
+        return process
+
+    def close(self) -> None:
+        """End what was started and still runs, so that a test that fails leaves nothing to the next ones."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
     def resume(self, *argv: str, **env: str) -> Terminal:
         """Open the conversation in a terminal."""

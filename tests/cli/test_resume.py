@@ -13,7 +13,7 @@ from pi_session_cli.render.screen import UNICODE, Screen
 from tests.cli.launcher import Stream
 from tests.cli.launcher import Terminal as Shell
 from tests.cli.pty_server import TerminalServer
-from tests.cli.pty_talk import Person
+from tests.cli.pty_talk import LIMIT_S, Person
 
 READY = "Ctrl-D leaves"
 LONG = "one two three four five six seven eight nine ten eleven twelve"
@@ -28,13 +28,14 @@ def server() -> Iterator[TerminalServer]:
 
 
 @pytest.fixture
-def person(tmp_path: Path, server: TerminalServer) -> Person:
-    """Return a person whose current session has one question and its answer."""
+def person(tmp_path: Path, server: TerminalServer) -> Iterator[Person]:
+    """Give a person whose current session has one question and its answer."""
     person = Person(tmp_path, server)
     ran = person.run("run", "Why is the lease lost?", *person.script("The heartbeat stalls."))
     assert ran.returncode == 0, ran.stderr
     person.run("name", "lease bug")
-    return person
+    yield person
+    person.close()
 
 
 def test_opening_says_where_you_are_and_leaving_how_to_come_back(person: Person) -> None:
@@ -360,9 +361,11 @@ def test_the_picker_moves_within_what_is_found(shell: Shell) -> None:
     picker = Picker(sessions, screen_for(Stream(), {}, "never", 0))
     names = [session.name for session in sessions]
     picker.move(1)
-    assert picker.chosen().name == names[1]
+    assert (chosen := picker.chosen()) is not None
+    assert chosen.name == names[1]
     picker.move(10)
-    assert picker.chosen().name == names[2]
+    assert (chosen := picker.chosen()) is not None
+    assert chosen.name == names[2]
     picker.narrow("bet")
     assert [session.name for session in picker.found] == ["beta"]
     picker.narrow("re:(")
@@ -420,4 +423,4 @@ def test_a_session_that_is_being_run_elsewhere_is_told(person: Person) -> None:
         terminal.sees("--branch main-2 comes back to it")
         assert terminal.leaves() == 0
     (person.work / "go").touch()
-    assert other.communicate(timeout=10)[1].count("Stored in") == 1
+    assert other.communicate(timeout=LIMIT_S)[1].count("Stored in") == 1

@@ -4,18 +4,21 @@ import base64
 import json
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.launcher import Terminal as Shell
-from tests.cli.pty_talk import PROGRAM, Person, Terminal
+from tests.cli.pty_talk import LIMIT_S, PROGRAM, Person, Terminal
 from tests.loop.test_tools_files import PNG
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Person:
-    return Person(tmp_path)
+def person(tmp_path: Path) -> Iterator[Person]:
+    person = Person(tmp_path)
+    yield person
+    person.close()
 
 
 def script(shell: Shell, *steps: object, **more: object) -> list[str]:
@@ -251,7 +254,7 @@ def test_two_runs_at_once_go_on_on_branches_of_their_own(person: Person) -> None
     quick_script.write_text('["2"]')
     quick = person.run("run", "second", "--last", "--script", str(quick_script))
     (person.work / "go").touch()
-    _, err = slow.communicate(timeout=15)
+    _, err = slow.communicate(timeout=LIMIT_S)
     assert slow.returncode == 0, err
     assert quick.returncode == 0, quick.stderr
     assert "this run is on the branch main-2" in quick.stderr
