@@ -60,6 +60,7 @@ class LivePrinter:
         self._changed = changed
         self._markdown = MarkdownLines(screen)
         self._text = ""
+        self._goes_on = False
         self.partial = ""
 
     def hear(self, event: LoopEvent | RunnerEvent) -> None:
@@ -146,19 +147,25 @@ class LivePrinter:
         whole, feed, rest = (self._text + delta).rpartition("\n")
         if feed:
             for line in whole.split("\n"):
-                self.write(self._markdown.line(line))
+                self._piece(line, ends=True)
         self._text = rest
         columns = self._screen.columns or 80
         while len(self._text) > columns and " " in self._text[1:columns]:
             cut = self._text.rindex(" ", 1, columns)
-            self.write(self._markdown.line(self._text[:cut]))
+            self._piece(self._text[:cut], ends=False)
             self._text = self._text[cut + 1 :]
         self._set_partial(one_line(self._text, columns))
 
     def _flush(self) -> None:
         if self._text:
             text, self._text = self._text, ""
-            self.write(self._markdown.line(text))
+            self._piece(text, ends=True)
+        self._goes_on = False
+
+    def _piece(self, text: str, *, ends: bool) -> None:
+        """Write a line of an answer, or what of it fits the terminal."""
+        self.write(self._markdown.line(text, goes_on=self._goes_on))
+        self._goes_on = not ends
 
     def _result(self, event: ToolExecutionEnd) -> None:
         details = event.result.details

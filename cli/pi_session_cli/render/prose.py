@@ -20,7 +20,7 @@ NARROWEST = 24
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _HEADING = re.compile(r"#{1,6}\s")
 _LEAD = re.compile(r"\s*(?:[-*+]\s+|\d{1,9}[.)]\s+|>\s?)*")
-_INLINE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)|\*\*[^*\s](?:[^*]*[^*\s])?\*\*")
+INLINE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)|\*\*[^*\s](?:[^*]*[^*\s])?\*\*")
 
 
 def paint_lines(lines: Iterable[str], screen: Screen, *, indent: int) -> Iterator[str]:
@@ -53,7 +53,7 @@ def paint_line(line: str, screen: Screen) -> str:
     lead = _LEAD.match(line)
     start = lead[0] if lead else ""
     rest = line[len(start) :].rstrip()
-    styled = _INLINE.sub(lambda found: screen.paint(found[0], "bold" if found[0][0] == "*" else "cyan"), rest)
+    styled = INLINE.sub(lambda found: screen.paint(found[0], "bold" if found[0][0] == "*" else "cyan"), rest)
     return (screen.paint(start, "yellow") if start.strip() else start) + styled
 
 
