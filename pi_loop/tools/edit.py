@@ -11,6 +11,7 @@ from pi_loop.tools.diffs import describe_change
 from pi_loop.tools.replacements import Edit, apply_edits, splice, to_line_feeds
 from pi_loop.tools.results import schema, string, text_argument, text_result
 from pi_loop.tools.workspace import ToolError, Workspace, in_thread, regular_file
+from pi_loop.tools.writing import write_whole
 from pi_loop.types import OnUpdate, Tool
 from pi_sessions.messages import JsonObject
 
@@ -89,6 +90,7 @@ def edit_file(absolute: str, path: str, edits: list[Edit]) -> JsonObject:
 
     Raises:
         ToolError: the file cannot be read, or an edit does not fit it; nothing was written.
+        OSError: the system refused to write it; it is as it was.
     """
     regular_file(absolute, path)
     with open(absolute, "rb") as file:
@@ -104,8 +106,7 @@ def edit_file(absolute: str, path: str, edits: list[Edit]) -> JsonObject:
     details = describe_change(path, base, changed)
     final = changed if content == base else splice(content, replacements)
     # Bytes that are no UTF-8 and were not touched go back as they came.
-    with open(absolute, "wb") as file:
-        file.write((bom + final).encode("utf-8", "surrogateescape"))
+    write_whole(absolute, path, (bom + final).encode("utf-8", "surrogateescape"))
     return details
 
 

@@ -9,6 +9,7 @@ from pi_loop.abort import AbortSignal
 from pi_loop.events import ToolResult
 from pi_loop.tools.results import schema, string, text_argument, text_result
 from pi_loop.tools.workspace import Workspace, in_thread
+from pi_loop.tools.writing import write_whole
 from pi_loop.types import OnUpdate, Tool
 from pi_sessions.messages import JsonObject
 
@@ -20,7 +21,7 @@ def write_tool(workspace: Workspace) -> Tool:
         path, content = text_argument(args, "path"), text_argument(args, "content")
         absolute = workspace.resolve(path)
         async with workspace.changing(absolute, signal):
-            await in_thread(write_file, absolute, content)
+            await in_thread(write_file, absolute, path, content)
         return text_result(f"Successfully wrote to {path}")
 
     return Tool(
@@ -39,8 +40,12 @@ def write_tool(workspace: Workspace) -> Tool:
     )
 
 
-def write_file(path: str, content: str) -> None:
-    """Write a file with its folders; blocking. Line ends stay as they are."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "wb") as file:
-        file.write(content.encode("utf-8", "replace"))
+def write_file(absolute: str, path: str, content: str) -> None:
+    """Write a file with its folders; blocking. Line ends stay as they are.
+
+    Raises:
+        ToolError: it is a folder, a device or a pipe.
+        OSError: the system refused it; a file that was there is as it was.
+    """
+    os.makedirs(os.path.dirname(os.path.realpath(absolute)), exist_ok=True)
+    write_whole(absolute, path, content.encode("utf-8", "replace"))

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import resource
 from pathlib import Path
 
 import anyio
@@ -119,6 +120,56 @@ def test_write_makes_folders_and_keeps_line_ends(world: ToolWorld) -> None:
     assert world.text("write", path="a/b/c.txt", content="one\r\ntwo\n") == "Successfully wrote to a/b/c.txt"
     assert (world.folder / "a/b/c.txt").read_bytes() == b"one\r\ntwo\n"
     assert "Is a directory" in world.error("write", path="a", content="")
+
+
+def test_what_is_no_regular_file_is_not_written_to(world: ToolWorld) -> None:
+    os.mkfifo(world.folder / "pipe")
+    (world.folder / "link").symlink_to("pipe")
+    (world.folder / "sub").mkdir()
+    edits = [{"oldText": "a", "newText": "b"}]
+    for path in ("pipe", "link"):
+        assert "is not a regular file" in world.error("write", path=path, content="x")
+        assert "is not a regular file" in world.error("edit", path=path, edits=edits)
+    assert world.error("write", path="sub", content="x") == "Is a directory: sub"
+    world.workspace.everything = True
+    assert "is not a regular file" in world.error("write", path="/dev/null", content="x")
+
+
+@pytest.mark.parametrize("hard_link", [False, True])
+def test_a_write_that_fails_leaves_the_file_as_it_was(world: ToolWorld, hard_link: bool) -> None:
+    path = world.file("a.txt", "before\n")
+    if hard_link:
+        os.link(path, world.folder / "other.txt")
+    names = sorted(os.listdir(world.folder))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        written = world.error("write", path="a.txt", content="x" * 10_000)
+        edited = world.error("edit", path="a.txt", edits=[{"oldText": "before", "newText": "y" * 10_000}])
+        new = world.error("write", path="new.txt", content="x" * 10_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert {"File too large"} == {text.partition(":")[0] for text in (written, edited, new)}
+    assert path.read_text() == "before\n"
+    assert sorted(os.listdir(world.folder)) == names
+
+
+def test_writing_keeps_links_and_the_mode(world: ToolWorld) -> None:
+    path = world.file("a.sh", "before\n")
+    path.chmod(0o751)
+    (world.folder / "soft").symlink_to("a.sh")
+    world.text("write", path="soft", content="by the symbolic link")
+    assert (world.folder / "soft").is_symlink()
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("by the symbolic link", 0o751)
+    os.link(path, world.folder / "hard")
+    world.text("edit", path="hard", edits=[{"oldText": "symbolic", "newText": "hard"}])
+    assert path.read_text() == "by the hard link"
+    assert path.samefile(world.folder / "hard")
+    (world.folder / "dangling").symlink_to("later/new.txt")
+    world.text("write", path="dangling", content="made")
+    assert (world.folder / "later/new.txt").read_text() == "made"
+    plain = world.file("plain", "")
+    assert (world.folder / "later/new.txt").stat().st_mode == plain.stat().st_mode
 
 
 def test_edit_replaces_exactly_what_was_named(world: ToolWorld) -> None:
