@@ -138,15 +138,19 @@ class Appending(StoreBase):
                 stored.append(written.add(draft, stored[-1].key))
             written.finish()
             self._follow_facts(sid, stored)
-            self._check_compactions(stored)
             if stored and under == leaf:
                 self.connection.execute(
                     "update branches set leaf = ? where sid = ? and name = ?", (stored[-1].key, sid, name)
                 )
         return stored
 
-    def _check_compactions(self, stored: list[StoredEntry]) -> None:
-        """Refuse a compaction that keeps from an entry that is not above it: its summary would be all of the context.
+    def check_compactions(self, stored: list[StoredEntry]) -> None:
+        """Refuse compactions just written that keep from an entry that is not above them.
+
+        Their summary would be all of the context, as in Pi; who writes one by hand hardly means that.
+
+        Args:
+            stored: Entries written in the transaction under way, which the error takes back.
 
         Raises:
             InvalidEntryError: `firstKeptEntryId` is no entry of the path above the compaction.

@@ -89,6 +89,7 @@ def run(
                     stored = store.append_many(here.id, entries, **guard)
             else:
                 stored = store.append_many(here.id, entries, branch=into, **guard)
+            store.check_compactions(stored)
     ids = [entry.id for entry in stored]
     said = [f"Appended {len(ids)} to {into}"]
     if mended:
