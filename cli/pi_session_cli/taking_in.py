@@ -7,10 +7,11 @@ interruption leaves every session wholly in or wholly out, and the next import g
 from __future__ import annotations
 
 import os
+import sqlite3
 
 from pi_session_cli.render.imported import refusal, report_of, unchanged_report
 from pi_sessions.errors import PiSessionError, SourceError, StoreError
-from pi_sessions.formats.registry import find_sources, format_named
+from pi_sessions.formats.registry import find_sources, format_named, stumbled
 from pi_sessions.origins import KnownSource
 
 TYPE_CHECKING = False
@@ -105,6 +106,13 @@ class Intake:
             raise
         except PiSessionError as error:
             yield refusal(path, error.message, error.hint)
+        except (MemoryError, sqlite3.OperationalError):
+            # No fault of this file; the next one would meet it, too.
+            raise
+        except Exception as error:  # noqa: BLE001
+            # Everything is caught, which is right only here and at detection: whatever a foreign file makes a reader
+            # stumble over, the other files must still come in. The session's transaction was rolled back.
+            yield refusal(path, stumbled(path, error))
 
 
 def with_progress(ctx: Invocation, sources: list[Found]) -> Iterator[Found]:

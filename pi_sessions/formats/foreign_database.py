@@ -51,6 +51,8 @@ class ForeignDatabase:
         self.damage: list[str] = []
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._unguarded = False
+        # Names of the columns that are declared to hold bytes.
+        self._binary: set[str] = set()
         self._before = self._stamp()
         times = [os.stat(path + end).st_mtime_ns for end in ("", "-wal") if os.path.exists(path + end)]
         self.mtime_ms = max(times) // 1_000_000
@@ -101,9 +103,13 @@ class ForeignDatabase:
             cursor = self._connection.execute(sql, arguments)
             names = [column[0] for column in cursor.description]
             for values in cursor:
-                yield dict(zip(names, values, strict=True))
+                yield {name: self._cell(name, value) for name, value in zip(names, values, strict=True)}
         except (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError) as error:
             self.damage.append(str(error))
+
+    def _cell(self, name: str, value: object) -> object:
+        """Return a value as its column is declared: bytes only where bytes belong, text anywhere else."""
+        return _text(value) if isinstance(value, bytes) and name not in self._binary else value
 
     def rowids(self, table: str, where: str = "1", *arguments: object) -> list[int]:
         """Return the row ids of the rows of a table that agree with a condition, also from a damaged table.
@@ -158,7 +164,9 @@ class ForeignDatabase:
         found = {}
         for name in names:
             quoted = name.replace('"', '""')
-            found[name] = frozenset(str(row[1]) for row in self._connection.execute(f'pragma table_info("{quoted}")'))
+            columns = self._connection.execute(f'pragma table_info("{quoted}")').fetchall()
+            found[name] = frozenset(str(row[1]) for row in columns)
+            self._binary.update(str(row[1]) for row in columns if "BLOB" in str(row[2]).upper())
         return found
 
     def _stamp(self) -> tuple[int, int]:

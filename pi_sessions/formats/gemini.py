@@ -41,7 +41,8 @@ def is_message(value: object) -> bool:
     """Whether a decoded object is a message of a chat."""
     if not isinstance(value, dict) or not isinstance(value.get("id"), str):
         return False
-    return value.get("type") in MESSAGE_KINDS and "timestamp" in value and "content" in value
+    kind = value.get("type")
+    return isinstance(kind, str) and kind in MESSAGE_KINDS and "timestamp" in value and "content" in value
 
 
 def is_record(value: object) -> bool:

@@ -62,10 +62,10 @@ def is_message(value: object) -> bool:
     """Whether a decoded object is a message or an item of a list."""
     if not isinstance(value, dict):
         return False
-    kind = value.get("type")
-    if value.get("role") in ROLES and kind in (None, "message"):
+    role, kind = value.get("role"), value.get("type")
+    if isinstance(role, str) and role in ROLES and kind in (None, "message"):
         return any(name in value for name in ("content", "tool_calls", "function_call"))
-    return kind in ITEM_KINDS and ("call_id" in value or "id" in value or "summary" in value)
+    return isinstance(kind, str) and kind in ITEM_KINDS and ("call_id" in value or "id" in value or "summary" in value)
 
 
 def is_conversation(value: object) -> bool:

@@ -90,6 +90,7 @@ class MessageList:
     def take(self, item: JsonObject, row: int) -> None:
         """Take in one message or item."""
         role, kind = item.get("role"), item.get("type")
+        kind = kind if kind is None or isinstance(kind, str) else ""
         if kind in (None, "message") and isinstance(role, str):
             if role == "assistant":
                 self._assistant(item, row)
@@ -161,7 +162,7 @@ class MessageList:
     def _assistant(self, item: JsonObject, row: int) -> None:
         content = item.get("content")
         given = objects_of(content)
-        kinds = {block.get("type") for block in given}
+        kinds = {text_of(block.get("type")) for block in given}
         if item.get("type") == "message" or "output_text" in kinds:
             for block in responses.blocks_of(content) or [text_block("")]:
                 self._gather(block, item, row)

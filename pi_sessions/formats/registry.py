@@ -183,7 +183,13 @@ def identify(path: str) -> Found:
         # A database holds texts of all kinds, and is read by those who know its tables or not at all.
         if head.startswith(DATABASE) and DATABASE_ENDINGS.isdisjoint(each.endings):
             continue
-        kind = each.detect(path, head)
+        try:
+            kind = each.detect(path, head)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            # As in the import itself: one odd file must not keep the others of a folder out.
+            return Found(path, None, stumbled(path, error))
         if kind is not None:
             return Found(path, each if kind == SESSION else None)
     if head.startswith(DATABASE):
@@ -193,6 +199,11 @@ def identify(path: str) -> Found:
     (pi,) = find_pi_files(path)
     reason = pi.reason or f"{path} holds no session"
     return Found(path, None, reason.replace("is not a Pi session", "is no session file of a known kind"))
+
+
+def stumbled(path: str, error: Exception) -> str:
+    """Return the reason for refusing a file that a reader failed on in a way nobody foresaw."""
+    return f"{path}: internal error reading it ({type(error).__name__}: {error})"
 
 
 def _whose_database(path: str, head: bytes) -> str:
