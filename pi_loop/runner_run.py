@@ -52,7 +52,7 @@ from pi_loop.runner_types import (
     RunStatus,
 )
 from pi_loop.types import AgentContext, Model, NextTurnChange, OnUpdate, Request, StreamFn, StreamOptions, Tool, Turn
-from pi_sessions.compaction import NoGainError, prepare_compaction
+from pi_sessions.compaction import CompactionPlan, NoGainError, prepare_compaction
 from pi_sessions.context import active_entries, project_entries
 from pi_sessions.errors import PiSessionError
 from pi_sessions.messages import (
@@ -97,6 +97,7 @@ class SessionRun:
         self._retries_in_a_row = 0
         self._overflowed = False
         self._compaction_failed = False
+        self._told_nothing_to_cut = False
         self._failed_store: PiSessionError | None = None
         self._model = host.model
         self._level: ThinkingLevel = "off"
@@ -413,10 +414,14 @@ class SessionRun:
             omitted: An edit that has to come with it, both or neither.
         """
         host = self._host
+        entries = [] if omitted is None else [omitted]
+        plan = await self._plan(entries)
+        if plan is None and self._told_nothing_to_cut:
+            return False
         await host.enter("compaction")
         await host.tell(CompactionStart(reason=reason))
         try:
-            done = await self._compacted(reason, [] if omitted is None else [omitted])
+            done = await self._compacted(reason, entries, plan)
         except (SummaryError, NoGainError) as error:
             self._compaction_failed = True
             aborted = isinstance(error, SummaryAbortedError)
@@ -427,13 +432,20 @@ class SessionRun:
         await host.enter("turn")
         return done.entry_id is not None
 
-    async def _compacted(self, reason: CompactionReason, entries: list[JsonObject]) -> CompactionEnd:
-        host, active = self._host, self._active
-        path = await host.in_store(host.store.path, host.session_id, active.leaf)
+    async def _plan(self, entries: list[JsonObject]) -> CompactionPlan | None:
+        """Give what would be summed up once these entries are stored; None: there is no place to cut yet."""
+        host = self._host
+        path = await host.in_store(host.store.path, host.session_id, self._active.leaf)
         virtual = [StoredEntry.from_dict({**entry, "id": f"edit-{place}"}) for place, entry in enumerate(entries)]
-        plan = prepare_compaction([*path, *virtual], host.settings.compaction(self._model))
+        return prepare_compaction([*path, *virtual], host.settings.compaction(self._model))
+
+    async def _compacted(
+        self, reason: CompactionReason, entries: list[JsonObject], plan: CompactionPlan | None
+    ) -> CompactionEnd:
+        host, active = self._host, self._active
         if plan is None:
-            self._compaction_failed = True
+            # No failure: once there is more to cut, a later turn can be compacted. It is told once.
+            self._told_nothing_to_cut = True
             return CompactionEnd(reason=reason, error_message="There is nothing to compact")
         result = await host.compact(plan, self._level)
         stored = await host.in_store(active.append_many, [*entries, {"type": "compaction", **result.fields()}])

@@ -111,6 +111,30 @@ def test_a_context_that_grows_too_long_between_turns_is_compacted_there(world: W
     assert world.calls_have_one_result_each()
 
 
+def test_nothing_to_cut_yet_does_not_switch_compaction_off(world: World, run: Run) -> None:
+    @tool
+    async def big() -> str:
+        """A long result."""
+        return "line of code\n" * 900
+
+    quiet, _ = summing_up()
+    calls = ScriptedModel([{"calls": [{"id": f"c{number}", "name": "big", "arguments": {}}]} for number in range(3)])
+
+    async def stream(model: Any, request: Any, options: Any) -> Any:
+        source = calls if calls.steps_left and SUMMARY not in str(request.messages) else quiet
+        given = source(model, request, options)
+        async with closed_after(given):
+            async for event in given:
+                yield event
+
+    world.store.append_message(world.sid, {"role": "user", "content": "word " * 4000})
+    outcome = run(lambda: world.runner(stream, model=SMALL, tools=[big], settings=KEEP_LITTLE).prompt("look"))
+    assert outcome.status == "done"
+    ends = [event for event in world.events if event.type == "compaction_end"]
+    assert [event.error_message for event in ends[:1]] == ["There is nothing to compact"]
+    assert outcome.compactions >= 1
+
+
 def test_a_context_that_an_answer_fills_is_compacted_after_the_run(world: World, run: Run) -> None:
     fill(world, 2)
     stream, _ = summing_up(other="long " * 2500)
