@@ -16,7 +16,7 @@ from pi_loop.abort import AbortSignal
 from pi_loop.events import ToolResult
 from pi_loop.tools.coding import CHANGING
 from pi_loop.types import AfterToolCall, BeforeToolCall, BlockDecision
-from pi_sessions.messages import JsonObject
+from pi_sessions.messages import JsonObject, ToolCall
 
 Decision = Literal["once", "always", "no"]
 Ask = Callable[[str, JsonObject], Awaitable[Decision]]
@@ -38,7 +38,8 @@ class Approval:
 
     free: frozenset[str] = frozenset()
     ask: Ask | None = None
-    _by: dict[str, str] = field(default_factory=dict)
+    # By identity, as a model may give two calls one id; the call itself is kept alive.
+    _by: dict[int, tuple[ToolCall, str]] = field(default_factory=dict)
     _granted: set[str] = field(default_factory=set)
     _one_question: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -48,7 +49,7 @@ class Approval:
         if name not in CHANGING:
             return None
         if self._is_free(name):
-            self._by[call.tool_call.id] = "person, always" if name in self._granted else "settings"
+            self._approve(call.tool_call, "person, always" if name in self._granted else "settings")
             return None
         if self.ask is None:
             return BlockDecision(block=True, reason=UNATTENDED.format(tool=name))
@@ -56,7 +57,7 @@ class Approval:
         async with self._one_question:
             if self._is_free(name):
                 # An answer to an earlier question of the same batch settled this one.
-                self._by[call.tool_call.id] = "person, always"
+                self._approve(call.tool_call, "person, always")
                 return None
             if signal is None:
                 decision = await self.ask(name, call.args)
@@ -67,16 +68,19 @@ class Approval:
             return BlockDecision(block=True, reason=REFUSED)
         if decision == "always":
             self._granted.add(name)
-        self._by[call.tool_call.id] = "person" if decision == "once" else "person, always"
+        self._approve(call.tool_call, "person" if decision == "once" else "person, always")
         return None
 
     def after(self, call: AfterToolCall, signal: AbortSignal | None) -> ToolResult | None:
         """Put who approved a call into the details of its result."""
-        by = self._by.pop(call.tool_call.id, None)
+        _, by = self._by.pop(id(call.tool_call), (None, None))
         if by is None:
             return None
         details = call.result.details if isinstance(call.result.details, dict) else {}
         return ToolResult(details={**details, "approvedBy": by})
+
+    def _approve(self, tool_call: ToolCall, by: str) -> None:
+        self._by[id(tool_call)] = (tool_call, by)
 
     def _is_free(self, name: str) -> bool:
         return name in self._granted or "all" in self.free or name in self.free

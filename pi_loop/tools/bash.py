@@ -100,7 +100,9 @@ def _result(output: CommandOutput, ended: Ended, timeout_s: float | None) -> Too
     shown = output.tail()
     details: JsonObject | None = None
     if shown.by:
-        details = {"truncation": shown.to_wire(), "fullOutputPath": output.path}
+        details = {"truncation": shown.to_wire()}
+        if output.path is not None:
+            details["fullOutputPath"] = output.path
     if ended.code:
         status = f"Command exited with code {ended.code}"
         return text_result(_with_status(text or "(no output)", status), details, is_error=True)

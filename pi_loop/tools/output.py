@@ -1,12 +1,14 @@
 """Output of a command as it grows: the tail for the model, the whole in a file once it is too long.
 
-Memory is bounded: beyond the limit only the tail is kept here. The file is for its owner alone.
+Memory is bounded: beyond the limit only the tail is kept here. The file is for its owner alone. A disk that refuses the
+file does not fail the command: the tail is shown, and why there is no more.
 
 Source: Pi 1.6.0, tool `bash`.
 """
 
 import os
 import tempfile
+from contextlib import suppress
 from typing import BinaryIO
 
 from pi_loop.tools.truncation import MAX_BYTES, MAX_LINES, Truncation, format_size, truncate_tail
@@ -23,6 +25,7 @@ class CommandOutput:
         self._feeds = 0
         self._dropped_feeds = 0
         self._file: BinaryIO | None = None
+        self._refused: str | None = None
         self.path: str | None = None
 
     @property
@@ -34,10 +37,10 @@ class CommandOutput:
         """Take in a chunk."""
         self._size += len(chunk)
         self._feeds += chunk.count(b"\n")
-        if self._file is None and self.path is None and (self._size > MAX_BYTES or self._feeds > MAX_LINES):
-            self._begin_file()
-        if self._file is not None:
-            self._file.write(chunk)
+        try:
+            self._keep(chunk)
+        except OSError as error:
+            self._refuse(error)
         self._tail += chunk
         if len(self._tail) > 2 * _ROLLING:
             cut = len(self._tail) - _ROLLING
@@ -49,9 +52,13 @@ class CommandOutput:
 
     def close(self) -> None:
         """Finish the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            file.close()
+        except OSError as error:
+            self._refuse(error)
 
     def tail(self) -> Truncation:
         """Return what is shown, with the figures of the whole output."""
@@ -79,7 +86,27 @@ class CommandOutput:
         else:
             limit = f" ({format_size(MAX_BYTES)} limit)" if shown.by == "bytes" else ""
             note = f"Showing lines {last - shown.output_lines + 1}-{last} of {last}{limit}"
-        return f"{shown.content}\n\n[{note}. Full output: {self.path}]"
+        full = self.path if self.path is not None else f"could not be kept ({self._refused})"
+        return f"{shown.content}\n\n[{note}. Full output: {full}]"
+
+    def _keep(self, chunk: bytes) -> None:
+        too_long = self._size > MAX_BYTES or self._feeds > MAX_LINES
+        if self._file is None and self.path is None and self._refused is None and too_long:
+            self._begin_file()
+        if self._file is not None:
+            self._file.write(chunk)
+
+    def _refuse(self, error: OSError) -> None:
+        """Do without the file."""
+        self._refused = error.strerror or str(error)
+        file, self._file = self._file, None
+        path, self.path = self.path, None
+        if file is not None:
+            with suppress(OSError):
+                file.close()
+        if path is not None:
+            with suppress(OSError):
+                os.unlink(path)
 
     def _begin_file(self) -> None:
         descriptor, self.path = tempfile.mkstemp(prefix="pi-session-bash-", suffix=".log")

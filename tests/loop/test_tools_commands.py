@@ -1,6 +1,8 @@
 """The tool bash with real processes."""
 
 import os
+import resource
+import tempfile
 import time
 from pathlib import Path
 
@@ -9,8 +11,12 @@ import pytest
 
 from pi_loop.abort import AbortController
 from pi_loop.events import ToolResult
+from pi_loop.tools.approval import Approval
 from pi_loop.tools.coding import chosen_names
+from pi_loop.tools.output import CommandOutput
+from pi_loop.types import AfterToolCall, AgentContext, BeforeToolCall
 from pi_sessions.errors import UsageError
+from pi_sessions.messages import AssistantMessage, ToolCall
 from tests.loop.tool_world import ToolWorld, details, told
 
 
@@ -60,6 +66,28 @@ def test_long_output_is_cut_at_the_head_and_kept_whole_in_a_file(world: ToolWorl
         assert "outside" in world.error("write", path=path, content="")
     finally:
         os.unlink(path)
+
+
+def test_output_that_cannot_be_kept_whole_is_shown_all_the_same(
+    world: ToolWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    outcome = world.call("bash", command="seq 1 3000; echo end")
+    assert not outcome.is_error
+    assert "2999\n3000\nend" in told(outcome.result)
+    assert "Full output: could not be kept (No such file or directory)]" in told(outcome.result)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
+    try:
+        output = CommandOutput()
+        for _ in range(20):
+            output.add(b"line\n" * 2000)
+        output.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "Full output: could not be kept (File too large)]" in output.told()
+    assert list(tmp_path.glob("pi-session-bash-*")) == []
 
 
 def test_one_endless_line_shows_its_end(world: ToolWorld) -> None:
@@ -147,3 +175,20 @@ def test_tools_are_named_by_group_or_one_by_one() -> None:
     assert chosen_names("bash, ls,bash") == ("bash", "ls")
     with pytest.raises(UsageError, match="no tool fly"):
         chosen_names("ls,fly")
+
+
+def test_two_approved_calls_with_one_id_both_say_who_approved_them() -> None:
+    approval = Approval(free=frozenset({"bash"}))
+    calls = [ToolCall(id="same", name="bash", arguments={"command": command}) for command in ("true", "false")]
+    answer, context = AssistantMessage(content=list(calls)), AgentContext([], [])
+
+    async def decide() -> list[object]:
+        for call in calls:
+            assert await approval.before(BeforeToolCall(answer, call, call.arguments, context), None) is None
+        done = ToolResult(content=[])
+        changes = [
+            approval.after(AfterToolCall(answer, call, call.arguments, done, False, context), None) for call in calls
+        ]
+        return [None if change is None else change.details for change in changes]
+
+    assert anyio.run(decide) == [{"approvedBy": "settings"}] * 2
