@@ -16,19 +16,22 @@ from pi_sessions.errors import CannotError, StoreBusyError, StoreError
 from pi_sessions.forest import segment_of
 from pi_sessions.records import Record
 from pi_sessions.search_index import clear
-from pi_sessions.secret_spans import SecretSpans, core, replaced
-from pi_sessions.secrets import MARK, Redactor
+from pi_sessions.secret_places import applied, decoded, edits_in_json, kept_in_json, same_shape
+from pi_sessions.secret_spans import SecretSpans, core
+from pi_sessions.secrets import MARK, Redactor, base64_forms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from pi_sessions.store import SessionStore
 
 SHORTEST_SECRET = 6
 PIECE = 1 << 22
-_OWN_HANDLING = ("entries", "blobs", "entry_blobs")
+_OWN_HANDLING = ("entries", "blobs", "entry_blobs", "states")
+# What programs wrote for programs: commands, names of formats, digests. Nothing a person said stands there.
+_FIXED = ("command", "kind", "format", "importer", "code", "outcome", "digest", "stamp", "opening", "host")
 _IDS = (("sessions", "id"), ("entries", "id"))
 _MARKS = re.compile(re.escape(MARK) + r"[a-z0-9.\-]+\]")
 
@@ -109,7 +112,8 @@ def scrub(store: SessionStore, secrets: Mapping[str, str], *, dry_run: bool = Fa
         What was replaced. When it returns, no byte of the file, its log or its shared memory holds a secret.
 
     Raises:
-        CannotError: a secret is too short, or part of the id of a session or entry.
+        CannotError: a secret is too short, part of an id, a role or a model, or nothing would be left of an entry
+            without it; nothing was changed.
         StoreBusyError: another process reads or writes; what was replaced stays replaced, run it again.
         StoreError: a secret is still in the file.
     """
@@ -124,7 +128,11 @@ def scrub(store: SessionStore, secrets: Mapping[str, str], *, dry_run: bool = Fa
     with store.transaction():
         scrubber.run(write=True)
     _rewrite_file(store)
-    _check_bytes(store, secrets)
+    _check_bytes(store, [spans.value for _value, spans in scrubber.spans if not scrubber.is_kept(spans.value)])
+    left = _Scrubber(store, secrets)
+    left.run(write=False)
+    if any(left.counts.values()):
+        raise StoreError(f"A secret is still in {store.file}", hint="run the same scrub again")
     return ScrubResult(*scrubber.told(), False, before, os.path.getsize(store.file))
 
 
@@ -148,11 +156,13 @@ class _Scrubber:
         self.store = store
         self.execute = store.connection.execute
         self.kinds = dict(sorted(secrets.items(), key=lambda item: -len(item[0])))
-        self.spans = {value: SecretSpans(value) for value in self.kinds}
+        # Each secret as it is, then as it stands in base64.
+        self.spans = [(value, SecretSpans(form)) for value in self.kinds for form in (value, *base64_forms(value))]
         self.marks = self._choose_marks()
         self.counts = dict.fromkeys(self.kinds, 0)
         self.entries: dict[str, list[int]] = {value: [] for value in self.kinds}
         self.elsewhere: dict[str, dict[str, int]] = {value: {} for value in self.kinds}
+        self._kept: set[str] = set()
 
     def _choose_marks(self) -> dict[str, str]:
         """Return a mark for each secret that stands for no other secret in this store."""
@@ -161,10 +171,13 @@ class _Scrubber:
             taken.update(_MARKS.findall(payload))
         marks: dict[str, str] = {}
         for value, kind in self.kinds.items():
+            begins = next(
+                each for each in (f"{MARK}{kind}", f"{MARK}text", "[removed", "[***") if core(value) not in each
+            )
             number = 1
-            while f"{MARK}{kind}-{number}]" in taken:
+            while f"{begins}-{number}]" in taken:
                 number += 1
-            marks[value] = f"{MARK}{kind}-{number}]"
+            marks[value] = f"{begins}-{number}]"
             taken.add(marks[value])
         return marks
 
@@ -218,11 +231,14 @@ class _Scrubber:
         shifts: list[tuple[int, list[tuple[int, int]]]] = []
         for key, payload, extra, blobs in rows:
             moved: list[tuple[int, int]] = []
-            new = self._clean(payload, moved if blobs else None, 0)
-            new_extra = self._clean(extra, moved if blobs else None, EXTRA_OFFSET) if extra else extra
+            before = dict(self.counts)
+            new = self._clean_entry(payload, moved if blobs else None, 0)
+            new_extra = self._clean_entry(extra, moved if blobs else None, EXTRA_OFFSET) if extra else extra
             if new == payload and new_extra == extra:
                 continue
-            self._note_entry(key, payload, extra)
+            for value, count in self.counts.items():
+                if count > before[value]:
+                    self.entries[value].append(key)
             changes.append((new, new_extra, key))
             if moved:
                 shifts.append((key, moved))
@@ -231,30 +247,84 @@ class _Scrubber:
                 self._shift_pictures(key, moved)
             self.store.connection.executemany("update entries set payload = ?, extra = ? where key = ?", changes)
 
-    def _note_entry(self, key: int, payload: str, extra: str | None) -> None:
-        for value, spans in self.spans.items():
-            if spans.in_text(payload) or (extra and spans.in_text(extra)):
-                self.entries[value].append(key)
+    def _clean_entry(self, text: str, moved: list[tuple[int, int]] | None, base: int) -> str:
+        if not any(spans.in_text(text) for _value, spans in self.spans):
+            return text
+        whole = decoded(text) is not None or text.lstrip().startswith('"')
+        return self._clean_json(text, moved, base) if whole else self._clean(text)
 
-    def _clean(self, text: str, moved: list[tuple[int, int]] | None = None, base: int = 0) -> str:
-        """Return a text without the secrets.
+    def is_kept(self, value: str) -> bool:
+        """Whether a text stays somewhere by chance: in numbers, digests, words of the format or of the tables.
+
+        Args:
+            value: As it is looked for (`SecretSpans.value`).
+        """
+        if value in self._kept:
+            return True
+        if self.execute("select 1 from sqlite_master where instr(sql, ?1) or instr(name, ?1)", (value,)).fetchone():
+            return True
+        texts = [("entries", "kind"), ("states", "provider"), ("states", "model"), ("states", "thinking")]
+        for table, columns, _key in self._tables(fixed=True):
+            texts += [(table, column) for column in columns]
+        return any(
+            self.execute(f'select 1 from {table} where instr("{column}", ?)', (value,)).fetchone()
+            for table, column in texts
+        )
+
+    def _clean_json(
+        self, text: str, moved: list[tuple[int, int]] | None = None, base: int = 0, free: bool = False
+    ) -> str:
+        """Return a JSON text without the secrets; it stays JSON of the same shape.
 
         Args:
             moved: Takes (place, by how much what follows moves), for one secret after the other.
             base: Added to the places.
+            free: It is no message or entry, see `edits_in_json`.
+
+        Raises:
+            CannotError: a secret is part of what makes the entry one.
         """
-        for value, spans in self.spans.items():
-            found = spans.in_text(text)
-            if not found:
+        old = text
+        for value, spans in self.spans:
+            if not spans.in_text(text):
                 continue
-            self.counts[value] += len(found)
-            mark = self.marks[value]
-            if moved is not None:
-                shift = 0
-                for start, end in found:
-                    moved.append((base + start + shift, len(mark) - (end - start)))
-                    shift += len(mark) - (end - start)
-            text = replaced(text, found, mark)
+            edits, count = edits_in_json(text, spans, self.marks[value], free=free)
+            self.counts[value] += count
+            shift = 0
+            for start, end, new in edits:
+                if moved is not None:
+                    moved.append((base + start + shift, len(new) - (end - start)))
+                shift += len(new) - (end - start)
+            text = applied(text, edits)
+            if not free:
+                self._check_kept(text, spans)
+            if spans.value in text:
+                self._kept.add(spans.value)
+        if text != old and not same_shape(decoded(old), decoded(text)):
+            raise CannotError(
+                "Without the text an entry would not be whole, so nothing was changed",
+                hint="give the secret itself, not what stands around it",
+            )
+        return text
+
+    def _check_kept(self, text: str, spans: SecretSpans) -> None:
+        kept = kept_in_json(text, spans)
+        if kept is not None:
+            part = kept.replace(spans.value, "...")
+            raise CannotError(
+                f"The text is part of what an entry is made of ({part[:60]}), so nothing was changed",
+                hint="ids, roles, models and names of fields stay; give the secret itself",
+            )
+
+    def _clean(self, text: str, free: bool = True) -> str:
+        """Return any text without the secrets."""
+        if any(spans.in_text(text) for _value, spans in self.spans) and decoded(text) is not None:
+            return self._clean_json(text, free=free)
+        for value, spans in self.spans:
+            found = spans.in_text(text)
+            if found:
+                self.counts[value] += len(found)
+                text = applied(text, [(start, end, self.marks[value]) for start, end in found])
         return text
 
     def _shift_pictures(self, key: int, moved: list[tuple[int, int]]) -> None:
@@ -286,8 +356,8 @@ class _Scrubber:
                 self.execute("delete from blobs where hash = ?", (digest,))
 
     def _clean_bytes(self, encoded: bool, content: bytes) -> tuple[bool, bytes]:
-        for value in self.kinds:
-            raw = core(value).encode("utf-8", "surrogatepass")
+        for value, spans in self.spans:
+            raw = spans.value.encode("utf-8", "surrogatepass")
             if raw in content:
                 self._count_elsewhere(value, "blobs", content.count(raw))
                 content = content.replace(raw, b"*" * len(raw))
@@ -302,8 +372,12 @@ class _Scrubber:
         self.counts[value] += count
         self.elsewhere[value][table] = self.elsewhere[value].get(table, 0) + 1
 
-    def _tables(self) -> Iterator[tuple[str, list[str], list[str]]]:
-        """Yield every other table with its columns of text or bytes and the columns that address a row."""
+    def _tables(self, *, fixed: bool = False) -> Iterator[tuple[str, list[str], list[str]]]:
+        """Yield every other table with its columns of text or bytes and the columns that address a row.
+
+        Args:
+            fixed: Those columns instead which no secret is looked for in.
+        """
         tables = self.execute(
             "select name, sql from sqlite_master where type = 'table' and name not like 'sqlite!_%' escape '!'"
             " and name not like 'entry!_index%' escape '!' order by name"
@@ -314,6 +388,7 @@ class _Scrubber:
             columns = self.execute(f"select name, type, pk from pragma_table_info('{table}')").fetchall()
             texts = [name for name, kind, _pk in columns if kind.upper() in ("TEXT", "BLOB", "ANY", "")]
             texts = [name for name in texts if (table, name) not in _IDS]
+            texts = [name for name in texts if (name in _FIXED or table.startswith("_")) == fixed]
             keys = [name for name, _kind, pk in sorted(columns, key=lambda column: column[2]) if pk]
             rowless = "without rowid" in sql.lower()
             if texts:
@@ -361,7 +436,7 @@ def _rewrite_file(store: SessionStore) -> None:
         )
 
 
-def _check_bytes(store: SessionStore, secrets: Mapping[str, str]) -> None:
+def _check_bytes(store: SessionStore, secrets: Iterable[str]) -> None:
     needles = [core(value).encode("utf-8", "surrogatepass") for value in secrets]
     overlap = max(map(len, needles), default=1)
     for path in (store.file, f"{store.file}-wal", f"{store.file}-shm"):

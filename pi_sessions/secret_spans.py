@@ -29,7 +29,7 @@ class SecretSpans:
     """
 
     def __init__(self, value: str) -> None:
-        value = core(value)
+        value = self.value = core(value)
         pieces = _PIECES.findall(value)
         head = ""
         while pieces and len(head) < BEGINNING:
@@ -39,9 +39,13 @@ class SecretSpans:
         self._plain = _UNTOUCHED.fullmatch(head) is not None
         self._begin = re.compile("".join(_unit_pattern(char) for char in head))
 
+    def may_be_in(self, text: str) -> bool:
+        """Whether a text needs to be looked at; quick, and sure only where it says no."""
+        return self._head in text or not self._plain or "\\u00" in text
+
     def in_text(self, text: str) -> list[tuple[int, int]]:
         """Return the places of the secret in a text, those where it was cut included, in their order."""
-        if self._head not in text and self._plain and "\\u00" not in text:
+        if not self.may_be_in(text):
             return []
         found: list[tuple[int, int]] = []
         match = self._begin.search(text)

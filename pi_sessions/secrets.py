@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from binascii import b2a_base64
 
 from pi_sessions.records import Record
 from pi_sessions.secret_rules import NAME_HINTS, RULES, SECRET_NAME, SHORTEST_KEY
@@ -42,6 +43,7 @@ _VALUE = re.compile(
 _SECRET_NAME = re.compile(rf"(?i){SECRET_NAME}\Z")
 _NAME_SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _SMALL = {point: point + 32 for point in range(ord("A"), ord("Z") + 1)}
+_URL_SIGNS = str.maketrans("+/", "-_")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+")
 _PLACEHOLDER = re.compile(
     r"(?i)\$[a-z_({]|%[a-z_(]|[<{]|\[redacted:|process\.|os\.|env[.\[]|.{0,80}?(?:your[_\-]|change[_\-]?me|placeholder|replace[_\-]?me|"
@@ -121,6 +123,23 @@ def environment_secrets(environ: Mapping[str, str]) -> dict[str, str]:
         if len(text) >= SHORTEST and names_secret(name) and is_plausible(text) and not text.startswith(("/", "~")):
             found.setdefault(text, name.lower().replace("_", "-"))
     return found
+
+
+def base64_forms(value: str) -> list[str]:
+    """Return a secret as it stands in base64, whatever stands before and behind it; none for a short one.
+
+    The same bytes are written in three ways, by where they begin; characters that neighbours have a part in are left
+    out.
+    """
+    raw = value.encode("utf-8", "surrogatepass")
+    if len(raw) < SHORTEST:
+        return []
+    forms: dict[str, None] = {}
+    for before in range(3):
+        run = b2a_base64(b"\0" * before + raw, newline=False).decode()
+        inner = run[(0, 2, 3)[before] : (before + len(raw)) * 8 // 6]
+        forms |= dict.fromkeys((inner, inner.translate(_URL_SIGNS)))
+    return list(forms)
 
 
 def merged(text: str, found: Iterable[Found]) -> list[Found]:
@@ -284,6 +303,8 @@ class Redactor:
         self._harmless: set[str] = set()
         for value, kind in (known or {}).items():
             self.add(value, kind)
+            for form in base64_forms(value) if value not in self.keep else ():
+                self._spread.setdefault(form, value)
 
     def add(self, value: str, kind: str) -> None:
         """Know a secret: it is replaced wherever it stands, also cut off at the end of a text."""

@@ -192,3 +192,74 @@ def check_found(secret: str, before: str, after: str, depth: int, ascii_only: bo
         clean = json.loads(clean)
     assert "[mark]" in clean
     assert core(secret) not in clean.replace("[mark]", "")
+
+
+def leaky_answer(store: SessionStore) -> str:
+    """Store a conversation with numbers, tool calls and words of the format, and return its session."""
+    session_id = store.create_session(cwd="/proj").id
+    store.append(session_id, message("user", "my pin is 123456", timestamp=1711234567890))
+    arguments = {"pin": 123456, "other": 1234567, "name123456": "x123456y", "json": '{"pin":123456,"role":"user"}'}
+    call = {"type": "toolCall", "id": "call-1", "name": "bash", "arguments": arguments}
+    said = {"type": "text", "text": "assistant toolCall timestamp content message stopReason"}
+    store.append(
+        session_id,
+        message("assistant", [said, call], api="a", provider="p", model="m", stopReason="toolUse", timestamp=1234567),
+    )
+    return session_id
+
+
+def test_digits_of_a_timestamp_stay_and_numbers_that_are_the_secret_go(store: SessionStore) -> None:
+    session_id = leaky_answer(store)
+    [told] = scrub(store, {"123456": "secret"}).secrets
+    assert len(told.entries) == 2
+    first, second = (entry.message or {} for entry in store.entries(session_id))
+    assert first == {"role": "user", "content": "my pin is [redacted:secret-1]", "timestamp": 1711234567890}
+    assert second["timestamp"] == 1234567
+    arguments = second["content"][1]["arguments"]
+    assert json.loads(arguments.pop("json")) == {"pin": "[redacted:secret-1]", "role": "user"}
+    assert arguments == {
+        "pin": "[redacted:secret-1]",
+        "other": 1234567,
+        "name[redacted:secret-1]": "x[redacted:secret-1]y",
+    }
+    assert store.verify() == []
+
+
+@pytest.mark.parametrize(
+    "word", ["assistant", "toolCall", "timest", "content", "message", "stopReason", "arguments", "secret", "redacted"]
+)
+def test_words_of_the_format_are_replaced_in_texts_only(word: str, store: SessionStore) -> None:
+    session_id = leaky_answer(store)
+    store.append(session_id, user(f"say {word} here"))
+    before = [entry.to_dict() for entry in store.entries(session_id)]
+    scrub(store, {word: "secret"})
+    after = [entry.to_dict() for entry in store.entries(session_id)]
+    assert word not in after[2]["message"]["content"]
+    for old, new in zip(before, after, strict=True):
+        assert list(old["message"]) == list(new["message"])
+        for name in ("role", "api", "provider", "model", "stopReason", "timestamp"):
+            assert old["message"].get(name) == new["message"].get(name)
+    assert after[1]["message"]["content"][1] == before[1]["message"]["content"][1]
+    assert store.verify() == []
+    assert scrub(store, {word: "secret"}).missing == 1
+    store.undo(session_id)
+
+
+@pytest.mark.parametrize("part", ['"pin":123456', "my-model-name", 'user","content":"my pin'])
+def test_what_an_entry_is_made_of_is_refused_and_nothing_changes(part: str, store: SessionStore) -> None:
+    session_id = leaky_answer(store)
+    store.append(session_id, message("assistant", [], api="a", provider="p", model="my-model-name"))
+    before = list(store.connection.iterdump())
+    with pytest.raises(CannotError, match="nothing was changed"):
+        scrub(store, {part: "secret"})
+    assert list(store.connection.iterdump()) == before
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab"])
+def test_a_secret_in_base64_goes_too(before: str, store: SessionStore) -> None:
+    session_id = store.create_session(cwd="/proj").id
+    encoded = base64.b64encode(f"{before}{PLAIN}".encode()).decode()
+    store.append(session_id, user(f"Authorization: Basic {encoded}"))
+    scrub(store, {PLAIN: "token"})
+    assert encoded[4:-4] not in store.entry(session_id, "e001").payload
+    assert encoded[4:-4].encode() not in bytes_of(store)
