@@ -34,6 +34,7 @@ class LoggedOperation:
         self.after = after
         self.undoes = undoes
         self.undone = False
+        self.renamed: tuple[str, str] | None = None
 
     def changed(self) -> dict[Key, tuple[Any, Any]]:
         keys = [*self.before, *(key for key in self.after if key not in self.before)]
@@ -70,6 +71,22 @@ class SessionModel:
             self.state.pop((kind, name), None)
         else:
             self.state[kind, name] = value
+
+    def standing(self) -> LoggedOperation | None:
+        """Return the operation that came to stand last: when it was done, or when a redo brought it back."""
+
+        def since(one: LoggedOperation) -> int:
+            redone = [each.op for each in self.log if each.kind == "redo" and each.undoes and each.undoes.undoes is one]
+            return max([one.op, *redone])
+
+        return max((one for one in self.log if one.undoes is None and not one.undone), key=since, default=None)
+
+    def present_name(self, name: str, op: int) -> str:
+        """Return what a branch of that name at an operation is called now."""
+        for each in self.log:
+            if each.op > op and each.renamed is not None and each.renamed[0] == name:
+                name = each.renamed[1]
+        return name
 
     def record(self, op: int, kind: str, before: State) -> None:
         self.log.append(LoggedOperation(op, kind, before, dict(self.state)))
@@ -205,6 +222,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.rename_branch(id, old, new)
         self.rename(model, old, new)
         model.record(self.store.operations(id)[0].id, "rename", before)
+        model.log[-1].renamed = (old, new)
 
     def rename(self, model: SessionModel, old: str, new: str) -> None:
         model.set("branch", new, model.state.pop(("branch", old)))
@@ -267,12 +285,12 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(id=sessions)
     def undo(self, id: str) -> None:
         model = self.models[id]
-        standing = [one for one in model.log if one.undoes is None and not one.undone]
-        if not standing:
+        standing = model.standing()
+        if standing is None:
             with pytest.raises(NothingToUndoError):
                 self.store.undo(id)
             return
-        self.take_back(model, standing[-1], self.store.undo(id))
+        self.take_back(model, standing, self.store.undo(id))
 
     @rule(id=sessions, data=st.data())
     def undo_any(self, id: str, data: st.DataObject) -> None:
@@ -320,10 +338,10 @@ class StoreMachine(RuleBasedStateMachine):
     def undo_and_redo(self, id: str) -> None:
         """Redo right after undo restores every pointer and fact exactly."""
         model = self.models[id]
-        standing = [one for one in model.log if one.undoes is None and not one.undone]
-        if standing:
+        standing = model.standing()
+        if standing is not None:
             before = dict(model.state)
-            self.take_back(model, standing[-1], self.store.undo(id))
+            self.take_back(model, standing, self.store.undo(id))
             self.take_back(model, model.log[-1], self.store.redo(id))
             assert model.state == before
 
@@ -334,43 +352,41 @@ class StoreMachine(RuleBasedStateMachine):
         source = logged
         while source.undoes is not None:
             source = source.undoes
-        if source.kind == "rename":
-            self.take_back_rename(model, logged)
-        else:
+        renamed = self.take_back_rename(model, logged) if source.kind == "rename" else None
+        if source.kind != "rename":
             self.restore(model, logged, result)
         kind = "undo" if logged.kind != "undo" else "redo"
         done = LoggedOperation(result.op, kind, before, dict(model.state), logged)
+        done.renamed = renamed
         logged.undone = True
         if kind == "redo" and logged.undoes is not None:
             logged.undoes.undone = False
         model.log.append(done)
 
-    def take_back_rename(self, model: SessionModel, logged: LoggedOperation) -> None:
-        gone = [name for (kind, name), (_old, new) in logged.changed().items() if kind == "branch" and new is None]
-        made = [name for (kind, name), (old, _new) in logged.changed().items() if kind == "branch" and old is None]
-        if gone and made and made[0] in model.branches and gone[0] not in model.branches:
-            self.rename(model, made[0], gone[0])
+    def take_back_rename(self, model: SessionModel, logged: LoggedOperation) -> tuple[str, str] | None:
+        if logged.renamed is None:
+            return None
+        old, new = logged.renamed
+        if new not in model.branches or old in model.branches:
+            return None
+        self.rename(model, new, old)
+        return new, old
 
     def restore(self, model: SessionModel, logged: LoggedOperation, result: UndoResult) -> None:
         moved: dict[str, tuple[str, str]] = {}
         changed = logged.changed()
         order = {"label": 0, "fact": 1, "branch": 2}
-        made = {key: pair for key, pair in changed.items() if key[0] == "branch" and pair[0] is not None}
-        for (kind, name), (old, _new) in made.items():
-            now = model.state.get((kind, name))
-            if now and now not in (old, _new):
-                moved[name] = (now, old)
-            model.set(kind, name, old)
-        for (kind, name), (old, new) in sorted(changed.items(), key=lambda item: order[item[0][0]]):
-            now = model.state.get((kind, name))
-            if (kind, name) in made:
-                continue
+        by_age = sorted(
+            changed.items(), key=lambda item: (item[0][0] != "branch" or item[1][0] is None, order[item[0][0]])
+        )
+        for (kind, name), (old, new) in by_age:
             if kind == "branch":
-                if now and now not in (old, new):
-                    moved[name] = (now, "")
-                if model.current != name:
-                    model.set(kind, name, None)
-            elif now == new and not (name == "branch" and old not in model.branches):
+                self.restore_branch(model, model.present_name(name, logged.op), old, new, moved)
+            elif (kind, name) == ("fact", "branch"):
+                old, new = (model.present_name(each, logged.op) for each in (old, new))
+                if model.current in (old, new) and old in model.branches:
+                    model.set("fact", "branch", old)
+            elif model.state.get((kind, name)) == new:
                 model.set(kind, name, old)
         for kept in result.kept:
             assert kept.name not in model.branches
@@ -380,6 +396,18 @@ class StoreMachine(RuleBasedStateMachine):
             assert any(now in self.path(leaf) for leaf in model.branches.values()), (
                 "what was added since is out of sight"
             )
+
+    def restore_branch(
+        self, model: SessionModel, name: str, old: str | None, new: str | None, moved: dict[str, tuple[str, str]]
+    ) -> None:
+        """Point a branch back; one that was deleted since stays deleted, the current one is never taken away."""
+        now = model.state.get(("branch", name))
+        if now is None and new is not None:
+            return
+        if now and now not in (old, new):
+            moved[name] = (now, old or "")
+        if old is not None or model.current != name:
+            model.set("branch", name, old)
 
     # what must hold
 
