@@ -1,12 +1,12 @@
 """The text of an entry that people search: what was said, called, answered and summed up. Never base64, never ids.
 
-Pure. The search index, the scan and the snippets all take their text from here, so they cannot disagree.
+Pure. The search index, the scan and the snippets all take their text from here, so they cannot disagree. It can be
+written as UTF-8, whatever the entry holds.
 """
 
 from __future__ import annotations
 
-import json
-
+from pi_sessions.stored import decode
 from pi_sessions.texts import content_text
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ def entry_text(kind: str, payload: str) -> EntryText:
     """
     if kind not in KINDS or not payload:
         return EntryText("", kind)
-    fields = json.loads(payload)
+    fields = decode(payload)
     if not isinstance(fields, dict):
         return EntryText("", kind)
     if kind == "message":

@@ -27,6 +27,7 @@ from pi_sessions.search_query import (
     parse_terms,
     snippet,
 )
+from pi_sessions.stored import well_formed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def search(
     """
     if mode not in MODES or sort not in SORTS:
         raise ValueError(f"unknown mode {mode!r} or sort {sort!r}")
-    return _Search(store, query, mode, filters or Filters(), sort, limit).run(progress)
+    return _Search(store, well_formed(query), mode, filters or Filters(), sort, limit).run(progress)
 
 
 class _Search:

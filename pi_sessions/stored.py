@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     JsonObject = dict[str, Any]
 
+REPLACEMENT = "\ufffd"
 BASE_FIELDS = ("type", "id", "parentId", "timestamp")
 
 
@@ -64,7 +65,8 @@ class StoredEntry:
     def from_dict(cls, entry: JsonObject) -> StoredEntry:
         """Make an entry from Pi's JSON object (decoded); missing base fields become empty or None."""
         own = {name: value for name, value in entry.items() if name not in BASE_FIELDS}
-        kind = str(entry.get("type") or "")
+        kind = well_formed(str(entry.get("type") or ""))
+        parent_id = entry.get("parentId")
         timestamp = entry.get("timestamp")
         time_ms = parse_time(timestamp)
         extra: JsonObject = {}
@@ -74,12 +76,14 @@ class StoredEntry:
         if kind == "message":
             head = message_head(own.get("message"))
             payload = dump(own.pop("message")) if "message" in own else ""
+            if head is not None and REPLACEMENT in payload:
+                head = message_head(json.loads(payload))
             extra |= own
         else:
             payload = dump(own)
         return cls(
-            id=str(entry.get("id") or ""),
-            parent_id=entry.get("parentId"),
+            id=well_formed(str(entry.get("id") or "")),
+            parent_id=well_formed(parent_id) if isinstance(parent_id, str) else parent_id,
             type=kind,
             time_ms=time_ms,
             payload=payload,
@@ -128,7 +132,7 @@ class StoredEntry:
 
     def _decoded(self, text: str) -> Any:
         try:
-            return json.loads(text)
+            return decode(text)
         except ValueError as error:
             raise StoreDamagedError(
                 f"The entry {self.id} is damaged: its text is no JSON",
@@ -154,12 +158,28 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def dump(value: object) -> str:
-    """Return compact JSON text, non-ASCII characters as they are unless they cannot be UTF-8."""
-    text = _encode(value)
+    """Return compact JSON text, non-ASCII characters as they are; halves of surrogate pairs, no UTF-8, are U+FFFD."""
+    return well_formed(_encode(value))
+
+
+def decode(text: str) -> Any:
+    """Return what JSON text says; halves of surrogate pairs, which it may hold as escapes, are U+FFFD.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    value = json.loads(text)
+    return json.loads(dump(value)) if "\\ud" in text or "\\uD" in text else value
+
+
+def well_formed(text: str) -> str:
+    """Return a text that can be written as UTF-8: halves of surrogate pairs are joined, or become U+FFFD."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"))
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
 

@@ -349,3 +349,30 @@ def test_s19_what_surrounds_a_lone_surrogate_is_found(store: SessionStore) -> No
     assert found(store, "heron") == ["5a000003"]
     assert found(store, "\N{ROCKET}") == ["5a000001"]
     assert search(store, "cut emoji").hits[0].kind == "name"
+
+
+def test_half_a_character_is_stored_as_a_replacement_sign(store: SessionStore) -> None:
+    session_id = store.create_session(cwd="/proj").id
+    call = {
+        "type": "toolCall",
+        "id": "c",
+        "name": "bash",
+        "arguments": {"\ud800key": "heron \udc00", "two": "\ud83d\ude80"},
+    }
+    [entry] = store.append_many(session_id, [message("assistant", [call], provider="p\udfff", model="m")])
+    said = store.entry(session_id, entry.id).message or {}
+    assert said["content"][0]["arguments"] == {"\ufffdkey": "heron \ufffd", "two": "\N{ROCKET}"}
+    assert said["provider"] == "p\ufffd"
+    assert found(store, "heron") == [entry.id]
+
+
+def test_half_a_character_that_is_stored_already_stops_no_search_and_no_export(store: SessionStore) -> None:
+    session_id = say(store, "x")
+    payload = '{"role":"user","content":"heron \\udc00 \\ud83d\\ude80"}'
+    store.connection.execute("update entries set payload = ?", (payload,))
+    for mode in ("words", "substring", "regex"):
+        [hit] = search(store, "heron", mode=mode).hits
+        assert hit.snippet == "heron \ufffd \N{ROCKET}"
+    assert search(store, "heron \udc00").hits
+    [entry] = store.entries(session_id)
+    assert (entry.message or {})["content"] == "heron \ufffd \N{ROCKET}"
