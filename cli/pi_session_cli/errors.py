@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pi_session_cli.render.safe import one_line
+from pi_sessions.errors import CannotError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,6 +12,12 @@ if TYPE_CHECKING:
     from pi_sessions.errors import PiSessionError
 
 CANDIDATES_SHOWN = 10
+
+
+class OutputError(CannotError):
+    """The answer could not be written."""
+
+    code = "output"
 
 
 def report(error: PiSessionError, stderr: TextIO, command: str = "") -> int:
@@ -23,6 +30,8 @@ def report(error: PiSessionError, stderr: TextIO, command: str = "") -> int:
         The exit code.
     """
     candidates: tuple[str, ...] = getattr(error, "candidates", ())
+    named = frozenset(error.message.replace(",", " ").split())
+    candidates = tuple(each for each in candidates if each not in named)
     lines = [f"Error: {one_line(error.message, 2000)}"]
     lines += [f"  {one_line(each)}" for each in candidates[:CANDIDATES_SHOWN]]
     if len(candidates) > CANDIDATES_SHOWN:

@@ -12,7 +12,7 @@ import sys
 from pi_session_cli.catalog import MODULES, find, module_of
 from pi_session_cli.declare import DB, JSON
 from pi_session_cli.parse import Parsed, parse
-from pi_sessions.errors import CannotError, PiSessionError
+from pi_sessions.errors import PiSessionError
 from pi_sessions.ids import new_entry_id, new_session_id, system_clock
 
 TYPE_CHECKING = False
@@ -29,12 +29,6 @@ COMPLETE_VARIABLE = "_PI_SESSION_COMPLETE"
 INTERRUPTED = 130
 
 
-class OutputError(CannotError):
-    """The answer could not be written."""
-
-    code = "output"
-
-
 def run() -> NoReturn:
     """Run the program as the console script does, and end the process with the exit code; see `main`.
 
@@ -42,6 +36,7 @@ def run() -> NoReturn:
     commands do, so neither is done. Every file is closed and every stream flushed before.
     """
     gc.disable()
+    open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         # Content may hold what the terminal's encoding lacks; showing an escape is better than failing.
         if stream is not None and hasattr(stream, "reconfigure"):
@@ -194,6 +189,8 @@ def hand_over(answer: Answer, ctx: Invocation, *, writes: bool) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
+        from pi_session_cli.errors import OutputError
+
         hint = "the change itself is stored" if writes else "free some space, or write the answer elsewhere"
         raise OutputError(f"Cannot write the answer: {error.strerror}", hint=hint) from error
     return answer.code
@@ -203,7 +200,7 @@ def fail(error: PiSessionError, argv: Sequence[str], stdout: TextIO, stderr: Tex
     """Report a failure; with `--json` stdout gets its one object, too."""
     from pi_session_cli import errors
 
-    if JSON.flags[0] in argv and not isinstance(error, OutputError):
+    if JSON.flags[0] in argv and not isinstance(error, errors.OutputError):
         from pi_session_cli.render import write_json
 
         try:
@@ -211,7 +208,18 @@ def fail(error: PiSessionError, argv: Sequence[str], stdout: TextIO, stderr: Tex
             stdout.flush()
         except OSError:
             pass
-    return errors.report(error, stderr, next((word for word in argv if word in MODULES), ""))
+    try:
+        return errors.report(error, stderr, next((word for word in argv if word in MODULES), ""))
+    except OSError:
+        return error.exit_code
+
+
+def open_missing_streams() -> None:
+    """Let streams the caller closed lead nowhere, so that no file that is opened later takes their numbers."""
+    for name, flags in (("stdin", os.O_RDONLY), ("stdout", os.O_WRONLY), ("stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8"))
 
 
 def silence_if_broken(stream: TextIO | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal as signals
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,12 @@ import anyio
 
 from pi_session_cli.answers import Answer
 from pi_session_cli.conversing import Conversation, Wishes, begin, check, choose_model
+from pi_session_cli.errors import OutputError
 from pi_session_cli.invocation import SESSION_VARIABLE
 from pi_session_cli.model_access import ModelAccess
 from pi_session_cli.prompt_words import read_prompt
 from pi_session_cli.render.streaming import RunPrinter
-from pi_sessions.errors import PiSessionError
+from pi_sessions.errors import PiSessionError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pi_sessions.results import Session
     from pi_sessions.store import SessionStore
 
+STAYS = "what was acknowledged before stays"
 CODES = {"done": 0, "error": 4, "aborted": 130}
 
 
@@ -46,6 +48,23 @@ class Place:
         """Whether a session is begun."""
         named = self.session is not None or self.last or self.fork_from is not None
         return self.no_session or not (named or ctx.environ.get(SESSION_VARIABLE))
+
+
+@dataclass(slots=True)
+class Played:
+    """What came of `play`.
+
+    Args:
+        outcome: How the last run ended; None when nothing ran to an end.
+        is_sent: Whether the prompt was sent.
+        told: Notes that were shown while it ran.
+        output_failure: Why the answer could not be shown.
+    """
+
+    outcome: RunOutcome | None = None
+    is_sent: bool = False
+    told: frozenset[str] = frozenset()
+    output_failure: OSError | None = None
 
 
 def run_once(
@@ -70,9 +89,24 @@ def run_once(
         session = session_for(ctx, store, place)
         talk = begin(ctx, store, session, wishes, command="run", default_tools="read", model=model)
         if not ctx.as_json:
-            ctx.stderr.write("".join(f"{note}\n" for note in talk.notes))
-        outcome = anyio.run(play, ctx, talk, text if has_prompt else None, pictures, recover)
-    return answer_of(session, outcome, wishes, stored=not place.no_session)
+            tell(ctx, *talk.notes)
+        played = anyio.run(play, ctx, talk, text if has_prompt else None, pictures, recover)
+    if played.output_failure is not None:
+        raise not_shown(session, played, played.output_failure, stored=not place.no_session)
+    return answer_of(session, played, wishes, stored=not place.no_session)
+
+
+def tell(ctx: Invocation, *lines: str) -> None:
+    """Write lines to stderr, if somebody still listens."""
+    with suppress(OSError):
+        ctx.stderr.write("".join(f"{line}\n" for line in lines))
+
+
+def not_shown(session: Session, played: Played, failure: OSError, *, stored: bool) -> OutputError:
+    """Return the error for a run whose answer could not be written."""
+    ended = "nothing ran" if played.outcome is None else f"the run's end: {played.outcome.status}"
+    kept = f"; what was said is stored, pi-session resume {session.id} goes on" if stored else ""
+    return OutputError(f"Cannot write the answer: {failure.strerror or failure}", hint=ended + kept)
 
 
 @contextmanager
@@ -117,12 +151,8 @@ async def play(
     text: str | None,
     pictures: list[ImageContent],
     recover: RecoverAction | None,
-) -> RunOutcome | None:
-    """Play the run; Ctrl-C and SIGTERM abort it, a second one leaves at once.
-
-    Returns:
-        How it ended; None when nothing ran to an end.
-    """
+) -> Played:
+    """Play the run; Ctrl-C, SIGTERM and the end of the terminal abort it, a second signal leaves at once."""
     runner = talk.runner
     printer = RunPrinter(
         ctx.stdout,
@@ -132,7 +162,7 @@ async def play(
         gone=runner.abort,
     )
     runner.subscribe(printer.hear)
-    outcome: RunOutcome | None = None
+    played = Played()
     failure: PiSessionError | None = None
     async with anyio.create_task_group() as tasks:
         await tasks.start(abort_on_signals, runner, tasks.cancel_scope)
@@ -140,26 +170,45 @@ async def play(
             if recover is not None:
                 found = await runner.unfinished()
                 if found is not None and not ctx.as_json:
-                    ctx.stderr.write(found.sentence() + "\n")
-                outcome = await runner.recover(recover)
-            if text is not None and (outcome is None or outcome.status == "done"):
-                outcome = await runner.prompt(text, pictures)
+                    tell(ctx, found.sentence())
+                played.outcome = await runner.recover(recover)
+            if text is not None and (played.outcome is None or played.outcome.status == "done"):
+                played.is_sent = True
+                played.outcome = await runner.prompt(text, pictures)
         except PiSessionError as error:
             # Raised outside of the group, which would wrap it.
-            failure = error
+            failure = in_the_middle(error)
         tasks.cancel_scope.cancel()
+    if text is not None and not played.is_sent:
+        tell(
+            ctx,
+            "The prompt was not sent, as the recovery of the cut-off run did not succeed; once that is settled: "
+            f"pi-session run --session {talk.session.id} PROMPT (--recover close gives the cut-off run up)",
+        )
     if failure is not None:
         raise failure
-    if printer.is_broken:
-        raise BrokenPipeError
-    return outcome
+    played.told, played.output_failure = frozenset(printer.told), printer.failure
+    return played
+
+
+def in_the_middle(error: PiSessionError) -> PiSessionError:
+    """Return a failure of the store as it is after a run has begun: earlier steps are stored."""
+    if isinstance(error, StoreError) and error.hint is not None:
+        error.hint = error.hint.replace("nothing was changed by this command", STAYS).replace(
+            "nothing was changed", STAYS
+        )
+    return error
 
 
 async def abort_on_signals(
     runner: SessionRunner, scope: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
     """Abort the run at the first signal, leave at the second."""
-    with anyio.open_signal_receiver(signals.SIGINT, signals.SIGTERM) as received:
+    heeded = [signals.SIGINT, signals.SIGTERM]
+    # Under `nohup` a run outlives its terminal.
+    if signals.getsignal(signals.SIGHUP) is not signals.SIG_IGN:
+        heeded.append(signals.SIGHUP)
+    with anyio.open_signal_receiver(*heeded) as received:
         task_status.started()
         asked = False
         async for _ in received:
@@ -170,12 +219,13 @@ async def abort_on_signals(
             runner.abort()
 
 
-def answer_of(session: Session, outcome: RunOutcome | None, wishes: Wishes, *, stored: bool) -> Answer:
+def answer_of(session: Session, played: Played, wishes: Wishes, *, stored: bool) -> Answer:
     """Say how a run ended and how to go on."""
     resume = f"pi-session resume {session.id}"
+    outcome = played.outcome
     if outcome is None:
         return Answer("written", None, ("There is no cut-off run any more",), (resume,))
-    said = list(outcome.notes)
+    said = [note for note in outcome.notes if note not in played.told]
     if outcome.status == "error":
         said.append(f"Error: {outcome.error or 'the run failed'}")
     elif outcome.status == "aborted":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pi_session_cli.answers import Answer, Done
 from pi_session_cli.declare import SESSION_OPTION, Argument, Command, Option
 from pi_session_cli.invocation import argument
+from pi_session_cli.render.screen import count
 from pi_session_cli.summarizing import SUMMARY_OPTIONS, check_options
 from pi_sessions.errors import UsageError
 
@@ -69,7 +70,7 @@ def run(
         "newLeaf": done.new_leaf,
         "op": done.op,
     }
-    what = f"{len(picked)} messages" if picked else "A summary"
-    line = f"{what} of {branch} stands in {done.entry_id} on {done.branch}"
+    what = count(len(picked), "message") if picked else "A summary"
+    line = f"{what} of {branch} {'stand' if len(picked) > 1 else 'stands'} in {done.entry_id} on {done.branch}"
     again = argument(here, session)
     return Answer("done", Done(json, (line,)), (), (f"pi-session show {done.entry_id}", f"pi-session undo{again}"))

@@ -88,7 +88,12 @@ def deliver(answer: Answer, ctx: Invocation) -> None:
         told += [
             f"{'Next:' if not place else '     '} {one_line(text, 2000)}" for place, text in enumerate(answer.next)
         ]
-        ctx.stderr.write("\n".join(told) + "\n")
+        try:
+            ctx.stderr.write("\n".join(told) + "\n")
+            ctx.stderr.flush()
+        except OSError:
+            # The change is made and the answer given; nobody wants to hear more.
+            pass
 
 
 def drawn(view: ModuleType, answer: Answer, screen: Screen) -> Iterator[str]:

@@ -52,6 +52,8 @@ class LivePrinter:
 
     Attributes:
         partial: The safe line that is being streamed, or what goes on; empty for nothing.
+        told: Sentences about compactions that were shown.
+        failure: Why the terminal cannot be written to any more.
     """
 
     def __init__(self, out: TextIO, screen: Screen, changed: Callable[[], None]) -> None:
@@ -62,6 +64,8 @@ class LivePrinter:
         self._text = ""
         self._goes_on = False
         self.partial = ""
+        self.told: set[str] = set()
+        self.failure: OSError | None = None
 
     def hear(self, event: LoopEvent | RunnerEvent) -> None:
         """Write one event."""
@@ -93,7 +97,11 @@ class LivePrinter:
             self._set_partial("Compacting ...")
         elif isinstance(event, CompactionEnd):
             self._set_partial("")
-            self.note(compaction_line(event))
+            # What a person asked for and did not get is told by the command's error.
+            if event.reason != "manual" or event.entry_id is not None:
+                line = compaction_line(event)
+                self.told.add(line)
+                self.note(line)
         elif isinstance(event, RunEnd):
             self._set_partial("")
             if event.status == "error":
@@ -121,8 +129,14 @@ class LivePrinter:
 
     def write(self, line: str) -> None:
         """Write one line that is safe already."""
-        self._out.write(line + "\n")
-        self._out.flush()
+        if self.failure is not None:
+            return
+        try:
+            self._out.write(line + "\n")
+            self._out.flush()
+        except OSError as error:
+            # A terminal that has gone changes nothing about the run.
+            self.failure = error
 
     # --- answers ------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ Lines of JSON carry what was added, never the message so far, so a long answer s
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pi_loop.events import (
@@ -33,7 +34,7 @@ SHOWN_CHARS = 160
 
 
 class RunPrinter:
-    """Writes a run.
+    """Writes a run. That it cannot be shown never changes what is stored of it.
 
     Args:
         stdout: Gets the text, or the lines of JSON.
@@ -41,6 +42,10 @@ class RunPrinter:
         as_json: Lines of JSON instead of text.
         safe: Whether stdout is a terminal, which must not get what content would have it do.
         gone: Called when whoever reads stdout has gone.
+
+    Attributes:
+        failure: Why stdout is not written to any more.
+        told: Sentences about compactions that were shown.
     """
 
     def __init__(
@@ -53,21 +58,19 @@ class RunPrinter:
         self._gone = gone
         self._at_line_start = True
         self._held = ""
-        self.is_broken = False
+        self.failure: OSError | None = None
+        self.told: set[str] = set()
 
     def hear(self, event: LoopEvent | RunnerEvent) -> None:
         """Write one event."""
-        if self.is_broken:
-            return
-        try:
-            if self._as_json:
+        if not self._as_json:
+            self._show(event)
+        elif self.failure is None:
+            try:
                 write_json(event_to_wire(event, partials=False), self._stdout)  # type: ignore[arg-type]
                 self._stdout.flush()
-            else:
-                self._show(event)
-        except BrokenPipeError:
-            self.is_broken = True
-            self._gone()
+            except OSError as error:
+                self._fail(error)
 
     def _show(self, event: LoopEvent | RunnerEvent) -> None:
         if isinstance(event, MessageUpdate):
@@ -90,7 +93,9 @@ class RunPrinter:
         elif isinstance(event, CompactionStart):
             self._talk("Compacting: the context has become too long")
         elif isinstance(event, CompactionEnd):
-            self._talk(compaction_line(event))
+            line = compaction_line(event)
+            self.told.add(line)
+            self._talk(line)
 
     def _write(self, text: str) -> None:
         if self._safe:
@@ -99,10 +104,18 @@ class RunPrinter:
                 # It may be the first half of a line end.
                 text, self._held = text[:-1], "\r"
             text = safe_text(text)
-        if text:
-            self._stdout.write(text)
-            self._stdout.flush()
+        if text and self.failure is None:
+            try:
+                self._stdout.write(text)
+                self._stdout.flush()
+            except OSError as error:
+                self._fail(error)
             self._at_line_start = text.endswith("\n")
+
+    def _fail(self, error: OSError) -> None:
+        self.failure = error
+        if isinstance(error, BrokenPipeError):
+            self._gone()
 
     def _end_line(self) -> None:
         self._held = ""
@@ -112,8 +125,9 @@ class RunPrinter:
     def _talk(self, text: str) -> None:
         self._end_line()
         if self._stderr is not None:
-            self._stderr.write(one_line(text, 2000) + "\n")
-            self._stderr.flush()
+            with suppress(OSError):
+                self._stderr.write(one_line(text, 2000) + "\n")
+                self._stderr.flush()
 
 
 def safe_text(text: str) -> str:
