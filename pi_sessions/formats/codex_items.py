@@ -14,8 +14,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pi_sessions.stored import JsonObject
 
-_WRAPPED = re.compile(r"\s*<([a-z][a-z_ -]*)(?:\s[^>]*)?>.*</\1>\s*", re.DOTALL)
-_INJECTED = ("# AGENTS.md instructions", "<user_instructions>", "<environment_context>", "<INSTRUCTIONS>")
+_WRAPPED = re.compile(r"\s*<([A-Za-z][A-Za-z_ -]*)(?:\s[^>]*)?>.*</\1>\s*", re.DOTALL)
+_OPENED = ("<user_instructions>", "<environment_context>", "<INSTRUCTIONS>")
+# Tags in which Codex itself wraps what it puts before the model; any other tag may be a person's.
+_INJECTED = frozenset(
+    """
+    environment-context user-instructions instructions permissions-instructions turn-aborted collaboration-mode
+    personality-spec skill skills-instructions apps-instructions plugins-instructions subagent-notification
+    subagent-context user-shell-command model-switch realtime-conversation app-context hook-prompt user-action
+    recommended-plugins goal-context multi-agent-mode memory-context
+    """.split()  # noqa: SIM905
+)
 _decode_first = json.JSONDecoder().raw_decode
 _DATA_URL = re.compile(r"data:([A-Za-z0-9.+/-]{1,80});base64,(.*)", re.DOTALL)
 STOCK_SUMMARY = "(Codex compacted the conversation here; its summary is encrypted and only Codex can read it.)"
@@ -39,10 +48,11 @@ def injected_kind(text: str) -> str | None:
     start = text.lstrip()
     if start.startswith("# AGENTS.md instructions"):
         return "instructions"
-    if start.startswith(_INJECTED):
+    if start.startswith(_OPENED):
         return start[1:].partition(">")[0].lower()
     wrapped = _WRAPPED.fullmatch(text)
-    return wrapped[1].strip().replace(" ", "-").replace("_", "-") if wrapped else None
+    kind = wrapped[1].strip().replace(" ", "-").replace("_", "-").lower() if wrapped else ""
+    return kind if kind in _INJECTED else None
 
 
 def blocks_of(content: object) -> list[JsonObject]:

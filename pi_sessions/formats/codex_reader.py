@@ -114,6 +114,8 @@ class _Rollout:
         self.repeated: list[JsonObject] = []
         self.name: str | None = None
         self._session = ""
+        # Stands for the session where nothing names it; the same however much the file grows.
+        self._first = ""
         self._line = 0
         self._time_ms: int | None = None
         self._mark: str | None = None
@@ -125,6 +127,8 @@ class _Rollout:
         self._answer: _Answer | None = None
         self._calls: dict[str, str] = {}
         self._questions: list[StoredEntry] = []
+        # Texts taken for Codex's own, until an event tells otherwise.
+        self._injected: dict[str, StoredEntry] = {}
         self._said: Counter[tuple[str, int]] = Counter()
         self._heard: list[_Heard] = []
         self._total: object = None
@@ -134,6 +138,7 @@ class _Rollout:
     def take(self, line: int, record: JsonObject) -> None:
         """Take in one line's record, of either layout."""
         self._line = line
+        self._first = self._first or computed_id(record)
         time_ms = readable_time(record.get("timestamp"))
         if time_ms is not None:
             self._time_ms = time_ms
@@ -280,7 +285,7 @@ class _Rollout:
                 self._part(None)
             self._was_said("assistant", text)
             return
-        kind = items.injected_kind(text) if role == "user" else str(role or "unknown")
+        kind = self._injected_kind(text) if role == "user" else str(role or "unknown")
         marks = self._marks
         if kind is not None or isinstance(marks.get("customType"), str):
             self._close()
@@ -292,7 +297,10 @@ class _Rollout:
             self.cursor = self.builder.add("custom_message", fields, **self._where("told")).id
             return
         if kind is not None:
-            self.cursor = self.builder.text_for_model(kind, blocks, **self._where("told")).id
+            entry = self.builder.text_for_model(kind, blocks, **self._where("told"))
+            self.cursor = entry.id
+            if role == "user":
+                self._injected[text.strip()] = entry
             return
         heard = self._was_said("user", text)
         self._flush()
@@ -302,6 +310,15 @@ class _Rollout:
         time_ms, self._time_ms = self._time_ms, heard.time_ms if heard is not None else self._time_ms
         self._ask(message, self._where("user"))
         self._time_ms = time_ms
+
+    def _injected_kind(self, text: str) -> str | None:
+        """Return what kind of machine-made text it is; none when an event or our exporter says that a person spoke."""
+        marks = self._marks
+        if marks.get("said") is True or "plain" in marks or "message" in marks:
+            return None
+        if any(heard.role == "user" and heard.text == text.strip() for heard in self._heard):
+            return None
+        return items.injected_kind(text)
 
     def _ask(self, message: JsonObject, where: dict[str, Any]) -> None:
         entry = self.builder.message(message, **where)
@@ -399,6 +416,16 @@ class _Rollout:
             self._said[role, hash(text)] -= 1
             return
         if role == "user":
+            injected = self._injected.pop(text, None)
+            if injected is not None:
+                # It looked like a text of Codex's own, but a person said it.
+                message: JsonObject = {"role": "user", "content": injected.fields["content"]}
+                if injected.time_ms is not None:
+                    message["timestamp"] = injected.time_ms
+                injected.type = "message"
+                self.builder.replace(injected, message)
+                self._questions.append(injected)
+                return
             self._flush()
         self._heard.append(_Heard(role, text, self._line, self._time_ms))
 
@@ -533,7 +560,7 @@ class _Rollout:
         self._close()
         meta = self.meta or {}
         named = _ITEM_ID.search(os.path.basename(self.path))
-        session_id = self._session_mark or self._session or (named[1] if named else f"codex-{self.lines.digest[:32]}")
+        session_id = self._session_mark or self._session or (named[1] if named else f"codex-{self._first}")
         if self.meta is None:
             self.builder.repairs.append(_no_header(session_id))
         fork = meta.get("forked_from_id")

@@ -152,8 +152,10 @@ class _Writer:
     def _question(self, entry: StoredEntry, message: JsonObject, mark: JsonObject) -> None:
         content = items_of(message.get("content"))
         mark = {**mark, **_plain(message), **_unlike(message, {"timestamp": entry.time_ms})}
-        self._put("response_item", {"type": "message", "role": "user", "content": content}, mark)
         text = "\n".join(part["text"] for part in content if part["type"] == "input_text")
+        if items.injected_kind(text) is not None:
+            mark = {**mark, "said": True}
+        self._put("response_item", {"type": "message", "role": "user", "content": content}, mark)
         self._put("event_msg", {"type": "user_message", "message": text, "images": []})
 
     def _assistant(self, entry: StoredEntry, message: JsonObject, mark: JsonObject) -> None:
@@ -250,12 +252,13 @@ class _Writer:
         if kind == f"{NAME}.kept":
             return
         role = "developer" if kind == f"{NAME}.developer" else "system" if kind == f"{NAME}.system" else "user"
-        if not kind.startswith(f"{NAME}."):
+        content = items_of(fields.get("content"))
+        text = "\n".join(part["text"] for part in content if part["type"] == "input_text")
+        if role == "user" and kind != f"{NAME}.{items.injected_kind(text)}":
             mark = {**mark, "customType": kind, "display": bool(fields.get("display"))}
             mark |= _plain(fields)
             if fields.get("details") is not None:
                 mark["details"] = fields["details"]
-        content = items_of(fields.get("content"))
         self._put("response_item", {"type": "message", "role": role, "content": content}, mark)
 
     def _custom(self, entry: StoredEntry, mark: JsonObject) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from pi_sessions.errors import SourceError
 from pi_sessions.file_operations import file_operations
+from pi_sessions.formats import codex_writer
+from pi_sessions.formats.exports import read_export
 from pi_sessions.formats.registry import identify
 from pi_sessions.store import SessionStore
 from tests.sessions.foreign_files import (
@@ -219,3 +221,44 @@ def test_compressed_rollouts_are_refused_with_a_way_out(tmp_path: Path) -> None:
     assert "zstd -d" in str(refused.value.hint)
     (tmp_path / "rollout-a.jsonl").write_bytes(EVERY.read_bytes())
     assert identify(str(packed)).format is None
+
+
+def said_in(text: str, *, event_first: bool, event: bool = True, folder: Path) -> list[str]:
+    """Read a rollout in which a person says something and is answered; return the path."""
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+    answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes."}]}
+    meta = {"id": "a-b", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/p"}
+    lines = [("session_meta", meta), ("response_item", item), ("response_item", answer)]
+    if event:
+        lines.insert(1 if event_first else 2, ("event_msg", {"type": "user_message", "message": text}))
+    records = [
+        {"timestamp": f"2026-01-01T00:00:0{at}Z", "type": kind, "payload": payload}
+        for at, (kind, payload) in enumerate(lines)
+    ]
+    (session,) = read_all(write_lines(folder / "rollout.jsonl", *records))
+    return [f"{entry.role or entry.type}" for entry in path_of(session)]
+
+
+@pytest.mark.parametrize("event_first", [False, True])
+@pytest.mark.parametrize("text", ["<div>Centre this.</div>", "<details>\nlog\n</details>", "<skill>mine</skill>"])
+def test_what_a_person_wraps_in_tags_is_said_by_a_person_once(text: str, event_first: bool, tmp_path: Path) -> None:
+    assert said_in(text, event_first=event_first, folder=tmp_path) == ["user", "assistant"]
+
+
+def test_tags_of_codex_are_its_own_and_tags_of_nobody_a_persons(tmp_path: Path) -> None:
+    own = "<environment_context>\n<cwd>/p</cwd>\n</environment_context>"
+    assert said_in(own, event_first=False, event=False, folder=tmp_path) == ["custom_message", "assistant"]
+    assert said_in("<div>x</div>", event_first=False, event=False, folder=tmp_path) == ["user", "assistant"]
+
+
+def test_a_persons_tags_come_back_from_our_own_export(tmp_path: Path) -> None:
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        sid = store.create_session(cwd="/p").id
+        content = "<environment_context>why does it say this?</environment_context>"
+        store.append_message(sid, {"role": "user", "content": content})
+        export = read_export(store, store.session(sid), store.session(sid).leaf, whole_tree=False)
+        text = "".join(codex_writer.export_lines(export))
+    path = tmp_path / "rollout.jsonl"
+    path.write_text(text, encoding="utf-8")
+    (session,) = read_all(path)
+    assert [entry.role for entry in path_of(session)] == ["user"]
