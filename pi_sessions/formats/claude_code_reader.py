@@ -38,6 +38,7 @@ _CORE = frozenset(
 # What nearly every record repeats; kept once per session, and with an entry only where it differs.
 _CONSTANT = ("cwd", "version", "gitBranch", "userType", "entrypoint", "slug", "teamName")
 _UUID = re.compile(r'"uuid"\s*:\s*"([^"\\]+)"')
+_SESSION_FILE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AGENT_FILE = re.compile(r"agent-([A-Za-z0-9._-]+)\.jsonl")
 
 
@@ -116,8 +117,13 @@ class _Chain:
         """Take in a record of the parent chain."""
         uuid = str(record["uuid"])
         if uuid in self.named:
-            self._repeated(line, uuid, record)
-            return
+            if self._is_there(self.named[uuid], record):
+                self._repeated(line, uuid, record)
+                return
+            free = self._free_uuid(uuid)
+            found = f"the uuid {uuid} is there with other content; this record got the id {free}"
+            self.builder.repairs.append(_repair(line, "duplicate_id", found))
+            uuid = free
         for name in self._not_met:
             if isinstance(record.get(name), str):
                 self.constant[name] = record[name]
@@ -179,6 +185,43 @@ class _Chain:
             for name, value in record.items()
             if name not in _CORE and value is not None and self.constant.get(name) != value
         }
+
+    def _free_uuid(self, uuid: str) -> str:
+        number = 2
+        while f"{uuid}-{number}" in self.named or f"{uuid}-{number}" in self.builder:
+            number += 1
+        return f"{uuid}-{number}"
+
+    def _is_there(self, known: Node, record: JsonObject) -> bool:
+        """Whether a record whose uuid was met before says nothing that its entry does not say."""
+        self.write_answer()
+        entry, kind, given = known.entry, record["type"], record.get("message")
+        assert entry is not None
+        if kind == "system" or not isinstance(given, dict):
+            if entry.type == "compaction":
+                return True
+            data = entry.fields.get("data")
+            return isinstance(data, dict) and all(data.get(name) == record.get(name) for name in ("type", "content"))
+        content, said = given.get("content"), entry.message
+        if kind == "assistant":
+            if said is None or said.get("role") != "assistant":
+                return entry.type == "custom" and entry.fields["data"].get("message") == given
+            held = [_core(block) for block in said["content"]]
+            return "errorMessage" in said or all(_core(each) in held for each in records.assistant_blocks(content))
+        if entry.type in ("compaction", "custom"):
+            told = entry.fields.get("summary") if entry.type == "compaction" else None
+            return told == records.first_text(content) or entry.fields.get("data", {}).get("message") == given
+        if said is None:
+            return bool(entry.fields.get("content") == records.user_content(content))
+        if said.get("role") == "user":
+            return bool(said["content"] == records.user_content(content))
+        results = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        return said.get("role") == "toolResult" and any(
+            block.get("type") == "tool_result"
+            and str(block.get("tool_use_id") or "") == said["toolCallId"]
+            and records.result_message(block, "", None)["content"] == said["content"]
+            for block in results
+        )
 
     def _repeated(self, line: int, uuid: str, record: JsonObject) -> None:
         known = self.named[uuid]
@@ -464,9 +507,12 @@ class _Transcript:
         self._side_of: dict[str, str] = {}
         self._ids: dict[str, None] = {}
         self._marked: str | None = None
+        # Stands for the session where no record names it; the same however much the file grows.
+        self._first = ""
 
     def take(self, line: int, record: JsonObject) -> None:
         """Take in one record."""
+        self._first = self._first or computed_id(record)
         kind = record.get("type")
         session = record.get("sessionId")
         if isinstance(session, str) and session:
@@ -506,7 +552,8 @@ class _Transcript:
         for chain in (self.home, *self.sides.values()):
             chain.write_answer()
         stem = os.path.basename(self.path).removesuffix(".jsonl")
-        session_id = stem if stem in self._ids else next(iter(self._ids), f"claude-code-{self.lines.digest[:32]}")
+        named = stem in self._ids or (not self._ids and _SESSION_FILE.fullmatch(stem))
+        session_id = stem if named else next(iter(self._ids), f"claude-code-{self._first}")
         session_id = self._marked or session_id
         prompts = self._prompts()
         told: dict[str, Any] = {}
@@ -557,6 +604,11 @@ class _Transcript:
         tally = Tally(lines=own, header=0, entries=own, facts=0, blank=0, skipped=0, lost=0)
         file = self.lines
         return builder.finish(tally=tally, digest=file.digest, size=file.size, mtime_ms=file.mtime_ms, **told)
+
+
+def _core(block: JsonObject) -> JsonObject:
+    """Return what a block of an answer says, without what other records of the answer may say otherwise."""
+    return {name: block.get(name) for name in ("type", "text", "thinking", "id", "name", "arguments")}
 
 
 def _text(value: object) -> str | None:

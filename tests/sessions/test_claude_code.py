@@ -315,3 +315,36 @@ def test_damage_is_mended_as_in_pi_files(tmp_path: Path) -> None:
     assert found[4] in ("nul_padding", "missing_parent")
     assert lost(session) == [(5, "torn"), (6, "cut_off")]
     assert "rolls \ufffd?" in told(list(session.entries))[0]
+
+
+def record(kind: str, uuid: str, parent: str | None, content: object, second: int) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": kind, "content": content}
+    if kind == "assistant":
+        message |= {"id": f"msg_{second}", "model": "claude-sonnet-4-5", "usage": {"output_tokens": 1}}
+    return {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message,
+            "timestamp": f"2026-04-01T10:00:{second:02}.000Z"}  # fmt: skip
+
+
+RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "one"}
+CALL = [{"type": "tool_use", "id": "t", "name": "Read", "input": {}}]
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        (record("user", "b", "a", "Hello", 2), record("user", "b", "a", "Something else", 3)),
+        (record("assistant", "b", "a", [{"type": "text", "text": "One"}], 2),
+         record("assistant", "b", "a", [{"type": "text", "text": "Two"}], 3)),
+        (record("user", "b", "a", [RESULT], 2), record("user", "b", "a", [{**RESULT, "content": "two"}], 3)),
+        (record("user", "b", "a", "Hello", 2), record("assistant", "b", "a", CALL, 3)),
+    ],
+)  # fmt: skip
+def test_a_uuid_that_is_there_with_other_content_gets_an_id_of_its_own(
+    tmp_path: Path, first: dict[str, Any], other: dict[str, Any]
+) -> None:
+    start = record("user", "a", None, "Begin", 1)
+    (twice,) = read_all(write_lines(tmp_path / "s.jsonl", start, first, first))
+    assert ([entry.id for entry in twice.entries], codes(twice)) == (["a", "b"], [(3, "repeated")])
+    (session,) = read_all(write_lines(tmp_path / "s.jsonl", start, first, other))
+    assert [entry.id for entry in session.entries] == ["a", "b", "b-2"]
+    assert codes(session) == [(3, "duplicate_id")]
