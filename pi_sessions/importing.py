@@ -154,7 +154,11 @@ class Importing(Origins):
         )
 
     def _known(self, parsed: ParsedSession) -> int | None:
-        """Return the session an earlier import of this source made: the id agrees and so does some root entry."""
+        """Return the session an earlier import of this source made.
+
+        The source's id agrees, and so does either some root entry or the path: a file that is still being written may
+        begin otherwise later on.
+        """
         from pi_sessions.import_merge import opening_of, same_content
 
         rows = self.connection.execute(
@@ -174,7 +178,11 @@ class Importing(Origins):
                 key = self.forest.find(sid, root.id)
                 if key is not None and same_content(self.forest.entry(key), root):
                     return int(sid)
-        return None
+        row = self.connection.execute(
+            "select sid from imports where source = ? and source_id = ? order by import desc limit 1",
+            (parsed.source, parsed.id),
+        ).fetchone()
+        return row[0] if row else None
 
     def _openings(self, sid: int, source_id: str) -> set[str]:
         """Return how the conversations began that were imported into a session under an id."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from pi_session_cli.render.imported import refusal, report_of, unchanged_report
+from pi_session_cli.render.imported import refusal, report_of, unchanged_report, waiting_report
 from pi_sessions.errors import PiSessionError, SourceError, StoreError
 from pi_sessions.formats.registry import find_sources, format_named, stumbled
 from pi_sessions.origins import KnownSource
@@ -98,6 +98,9 @@ class Intake:
         try:
             stamp = format.stamp(path)
             for parsed in format.read(path):
+                if not parsed.has_begun():
+                    yield waiting_report(parsed)
+                    continue
                 place = self.place if parsed.child_of is None else None
                 result = store.import_session(parsed, place=place, restore=self.restore)
                 yield report_of(parsed, result)

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pi_sessions.stored import JsonObject, StoredEntry
 
+_SAID = frozenset(("message", "compaction"))
+
 
 class Repair(Record):
     """One thing that was mended, left out or lost while reading.
@@ -134,3 +136,7 @@ class ParsedSession(Record):
     title: str | None = None
     child_of: ChildOf | None = None
     copied: bool = False
+
+    def has_begun(self) -> bool:
+        """Whether anything was said; a tool may write its settings into a file before the first prompt."""
+        return self.format == "pi" or any(entry.type in _SAID for entry in self.entries)

@@ -29,13 +29,14 @@ class FileReport(Record):
     """What became of one session of a file, or of a file that was refused.
 
     Attributes:
-        status: `new`, `grown`, `unchanged`, `removed` (the person removed this session before) or `refused`.
-        session_id: Session in the store, None for a refused file.
+        status: `new`, `grown`, `unchanged`, `removed` (the person removed this session before), `waiting` (nothing was
+            said in it yet, so that it is not stored) or `refused`.
+        session_id: Session in the store, None for a refused file or a waiting one.
         added, shared, grown: Entries that are new in the store, that were there already, and that became whole.
         branch: Branch made because the session had gone on in the store, too.
         lines: Lines read.
         repairs, losses: What was mended and what could not be kept.
-        reason: Why it was refused.
+        reason: Why it was refused, or waits.
         op: Operation that takes the import back.
         kept: `(kind, how many)` records without a place in a session that are kept as custom entries.
         unknown: Records of kinds nobody knows, with their lines; kept as custom entries, too.
@@ -70,6 +71,20 @@ class Report(Record):
 def refusal(path: str, reason: str, hint: str | None = None) -> FileReport:
     """Return the report on a file that was not taken in."""
     return FileReport(path, "refused", reason=f"{reason} ({hint})" if hint else reason)
+
+
+def waiting_report(parsed: ParsedSession) -> FileReport:
+    """Return the report on a session in which nothing was said yet."""
+    return FileReport(
+        parsed.source,
+        "waiting",
+        lines=parsed.lines_read,
+        repairs=tuple(map(_light, parsed.repairs)),
+        losses=tuple(map(_light, parsed.losses)),
+        reason="nothing said yet",
+        format=parsed.format,
+        child=parsed.child_of is not None,
+    )
 
 
 def unchanged_report(path: str, format: str, earlier: EarlierImport) -> FileReport:
@@ -133,7 +148,7 @@ def file_lines(each: FileReport, screen: Screen) -> Iterator[str]:
     if each.status == "refused":
         yield f"{status}  {screen.line(each.reason or each.path, 11)}"
         return
-    parts = [one_line(str(each.session_id))]
+    parts = [one_line(str(each.reason if each.status == "waiting" else each.session_id))]
     if each.added or each.status in ("new", "grown"):
         parts.append(count(each.added, "new entry", "new entries"))
     if each.grown:
