@@ -9,6 +9,7 @@ Source: Pi 1.6.0, "Argument validation", "Coercion, three passes" (the rules of 
 
 import re
 from collections.abc import Callable
+from math import isfinite
 
 from pydantic import JsonValue
 
@@ -147,7 +148,7 @@ class Coercer:
             return self._to_array(node, resolver, value)
         if kind == "integer":
             number = _as_number(value)
-            return value if not isinstance(number, int | float) else int(number)
+            return int(number) if isinstance(number, int | float) and isfinite(number) else value
         reading = _READINGS.get(kind) if isinstance(kind, str) else None
         if reading is None:
             return value
@@ -266,8 +267,10 @@ def _as_number(value: JsonValue) -> object:
     if word in ("true", "false"):
         return int(word == "true")
     if _BIG.fullmatch(value) is not None:
-        big = int(value.rstrip("n").partition(".")[0])
-        return big if abs(big) <= _SAFE_INTEGER else _NOTHING
+        digits = value.rstrip("n").partition(".")[0]
+        # Python refuses to read thousands of digits; a safe integer has at most 16.
+        big = int(digits) if len(digits) <= len(str(-_SAFE_INTEGER)) else None
+        return big if big is not None and abs(big) <= _SAFE_INTEGER else _NOTHING
     return _NOTHING
 
 

@@ -13,7 +13,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from math import isfinite
+from math import inf, isfinite
 
 from pi_sessions.messages import Number
 
@@ -44,6 +44,8 @@ _RADIX = re.compile(r"0(?:[xX](?P<x>[0-9a-fA-F]+)|[oO](?P<o>[0-7]+)|[bB](?P<b>[0
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 # Above this a double steps by more than one, and int and float must not be told apart by their digits.
 _EXACT = 2**53
+# Integers of more bits are Infinity.
+_DOUBLE_BITS = 1024
 _ARRAY_INDEX_LIMIT = 2**32 - 1
 
 
@@ -79,9 +81,11 @@ def _as_double(value: int) -> Number | None:
 
 
 def whole(value: Number) -> Number:
-    """Give a number as an int where JavaScript would print it without a fraction or exponent."""
+    """Give a number as an int where JavaScript prints no fraction; infinite where no double holds it."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
         return int(value)
+    if isinstance(value, int) and value.bit_length() > _DOUBLE_BITS:
+        return inf if value > 0 else -inf
     return value
 
 
@@ -128,7 +132,9 @@ def ordered_keys(value: Mapping[str, object]) -> list[str]:
 
 
 def _is_array_index(key: str) -> bool:
-    return key.isascii() and key.isdigit() and (key == "0" or key[0] != "0") and int(key) < _ARRAY_INDEX_LIMIT
+    if not (key.isascii() and key.isdigit() and len(key) <= len(str(_ARRAY_INDEX_LIMIT))):
+        return False
+    return (key == "0" or key[0] != "0") and int(key) < _ARRAY_INDEX_LIMIT
 
 
 def json_text(value: object, indent: int = 0) -> str:

@@ -50,4 +50,8 @@ def closing_sink(emit: EventSink) -> EventSink:
 
 def error_text(error: BaseException) -> str:
     """Give the text of an exception as the model and the transcript see it; never empty."""
-    return str(error) or type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - other people's exceptions; one that cannot say what it is still has a name
+        text = ""
+    return text or type(error).__name__

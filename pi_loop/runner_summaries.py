@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pi_loop.abort import AbortSignal
 from pi_loop.direct import complete
-from pi_loop.hooks import settle
+from pi_loop.hooks import error_text, settle
 from pi_loop.providers.errors import failure_of
 from pi_loop.providers.retry import RetryPolicy, wait_ms
 from pi_loop.runner_types import RetrySettings
@@ -81,7 +81,7 @@ class ModelSummarizer:
                 provider=self.model.provider,
                 model=self.model.id,
                 stop_reason="error",
-                error_message=str(error),
+                error_message=error_text(error),
             )
 
     async def _options(self, request: SummaryRequest) -> StreamOptions:

@@ -10,7 +10,8 @@ Source: Pi 1.6.0, "Argument validation".
 
 import re
 from collections.abc import Callable, Iterator
-from decimal import Decimal
+from fractions import Fraction
+from math import isfinite
 from typing import Any, TypeAlias
 
 import referencing
@@ -87,12 +88,13 @@ def _has_untyped_items(part: object) -> bool:
 
 def is_multiple(value: Number, divisor: Number) -> bool:
     """Whether a number is a multiple of another, exactly for decimals: 0.0075 is one of 0.0001."""
-    if divisor == 0:
+    if divisor == 0 or not (isfinite(value) and isfinite(divisor)):
         return False
     quotient = value / divisor
-    if quotient == int(quotient):
+    if isfinite(quotient) and quotient == int(quotient):
         return True
-    return Decimal(repr(value)) % Decimal(repr(divisor)) == 0
+    # Fractions: a quotient may have more digits than a decimal context keeps.
+    return Fraction(repr(value)) % Fraction(repr(divisor)) == 0
 
 
 def pattern_matches(pattern: str, text: str) -> bool:
@@ -105,6 +107,8 @@ def pattern_matches(pattern: str, text: str) -> bool:
 
 def type_matches(name: object, value: JsonValue) -> bool:
     """Whether a value is of a JSON Schema type; an unknown type has no values."""
+    if isinstance(value, float) and not isfinite(value):
+        return False
     return isinstance(name, str) and name in _TYPES and _Validator.TYPE_CHECKER.is_type(value, name)
 
 

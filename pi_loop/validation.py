@@ -87,4 +87,6 @@ def _copy(value: JsonValue) -> JsonValue:
         return {key: _copy(member) for key, member in value.items()}
     if isinstance(value, list):
         return [_copy(item) for item in value]
-    return whole(value) if isinstance(value, float) else value
+    if isinstance(value, bool):
+        return value
+    return whole(value) if isinstance(value, int | float) else value

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pi_loop.repair.well_formed import well_formed_text, well_formed_value
-from pi_sessions.messages import JsonObject
+from pi_sessions.messages import JsonObject, Number
 
 # How far the error text quotes the arguments; a model needs to see its mistake, not a whole file again.
 _QUOTED = 2000
+# Digits and sign of the longest integers that a double holds; Python itself refuses to read thousands of digits.
+_LONGEST_INTEGER = 310
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ def parse_arguments(text: str) -> ParsedArguments:
     if not text.strip():
         return ParsedArguments({})
     try:
-        value = json.loads(text, strict=False, parse_constant=_refuse_constant)
+        value = json.loads(text, strict=False, parse_int=_integer, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         return ParsedArguments({}, _complaint(str(error), text))
     if not isinstance(value, dict):
@@ -79,7 +81,7 @@ def partial_object(text: str) -> JsonObject:
     text = well_formed_text(text)
     for repaired in _closed(text):
         try:
-            value = json.loads(repaired, strict=False, parse_constant=_refuse_constant)
+            value = json.loads(repaired, strict=False, parse_int=_integer, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
             continue
         return dict(well_formed_value(value)) if isinstance(value, dict) else {}
@@ -131,6 +133,11 @@ def _closed(text: str) -> list[str]:
 
 def _tail(closers: list[str]) -> str:
     return "".join(reversed(closers))
+
+
+def _integer(digits: str) -> Number:
+    """Read an integer; what no double holds is infinite, however many digits it has."""
+    return int(digits) if len(digits) <= _LONGEST_INTEGER else float(digits)
 
 
 def _refuse_constant(name: str) -> Any:

@@ -21,7 +21,7 @@ import httpx
 
 from pi_loop.bodies import body_for
 from pi_loop.events import AssistantMessageEvent
-from pi_loop.hooks import settle
+from pi_loop.hooks import error_text, settle
 from pi_loop.providers.anthropic import AnthropicAssembler
 from pi_loop.providers.assembly import Assembler, Events, stream_error
 from pi_loop.providers.endpoints import endpoint, missing_key, request_headers, secrets_of
@@ -126,7 +126,7 @@ class ModelClient:
         except ProviderError as error:
             failure = error.failure
         except Exception as error:  # noqa: BLE001 - a StreamFn does not raise; a hook's or our own mistake included
-            failure = Failure("internal", f"{type(error).__name__}: {error}")
+            failure = Failure("internal", f"{type(error).__name__}: {error_text(error)}")
         finally:
             if http is not None and http is not self._shared:
                 with anyio.CancelScope(shield=True):

@@ -54,6 +54,8 @@ _ADVICE: dict[str, str] = {
     "aborted": "",
     "internal": "This is a mistake in the program; please report it.",
 }
+# For a failure on the provider's side of which nothing says that it passes.
+_LASTING_SERVER = "The provider failed on its side, and nothing says that it passes; rephrase, or use another model."
 DIAGNOSTIC = "provider_failure"
 _LONGEST_TEXT = 2000
 
@@ -84,7 +86,8 @@ class Failure:
     def text(self) -> str:
         """The error text for people: what happened, then what to do."""
         status = "" if self.status is None or str(self.status) in self.message else f" (HTTP {self.status})"
-        return f"{self.message.rstrip()}{status}\n{_ADVICE[self.kind]}".rstrip()
+        lasting = self.kind == "server" and not self.retryable
+        return f"{self.message.rstrip()}{status}\n{_LASTING_SERVER if lasting else _ADVICE[self.kind]}".rstrip()
 
     def diagnostic(self, timestamp: Number) -> JsonValue:
         """Give the failure as an entry for the message's diagnostics.

@@ -17,6 +17,7 @@ import anyio
 import httpx
 
 from pi_loop.abort import AbortSignal
+from pi_loop.hooks import error_text
 from pi_loop.providers.errors import Failure, ProviderError, fail
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ class Exchange:
         try:
             request = self._http.build_request(method, url, headers=dict(headers), content=body or None)
         except (httpx.InvalidURL, UnicodeError) as error:
-            raise fail("bad_request", f"Not a usable base URL or header: {error}") from None
+            raise fail("bad_request", f"Not a usable base URL or header: {error_text(error)}") from None
         if request.url.scheme not in ("http", "https") or not request.url.host:
             raise fail("bad_request", "The base URL of the provider is not an http or https address")
         self._response = await self._wait(lambda: self._http.send(request, stream=True), deadline, "answer")
@@ -152,18 +153,14 @@ async def _translated(action: Callable[[], Awaitable[T]]) -> T:
     except httpx.ConnectTimeout:
         raise fail("network", f"No connection within {CONNECT_LIMIT_S:g} s") from None
     except httpx.ConnectError as error:
-        raise fail("network", f"Cannot connect: {_reason(error)}") from None
+        raise fail("network", f"Cannot connect: {error_text(error)}") from None
     except httpx.RemoteProtocolError as error:
-        raise fail("network", f"The connection was lost: {_reason(error)}") from None
+        raise fail("network", f"The connection was lost: {error_text(error)}") from None
     except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
-        raise fail("bad_request", f"Not a usable base URL: {_reason(error)}") from None
+        raise fail("bad_request", f"Not a usable base URL: {error_text(error)}") from None
     except httpx.LocalProtocolError as error:
-        raise fail("bad_request", f"The request cannot be sent: {_reason(error)}") from None
+        raise fail("bad_request", f"The request cannot be sent: {error_text(error)}") from None
     except httpx.DecodingError as error:
-        raise fail("broken_stream", f"The response cannot be decompressed: {_reason(error)}") from None
+        raise fail("broken_stream", f"The response cannot be decompressed: {error_text(error)}") from None
     except (httpx.TransportError, OSError) as error:
-        raise fail("network", f"The connection failed: {_reason(error)}") from None
-
-
-def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
+        raise fail("network", f"The connection failed: {error_text(error)}") from None

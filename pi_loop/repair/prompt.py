@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pi_loop.repair.call_ids import sent_tool_name
 from pi_loop.repair.inputs import reported_text
+from pi_loop.repair.parameters import sent_parameters
 from pi_loop.repair.well_formed import well_formed_value
 from pi_sessions.context import content_text
 from pi_sessions.records import Record
@@ -18,8 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pi_loop.repair.report import Report
     from pi_sessions.stored import JsonObject
-
-EMPTY_PARAMETERS = {"type": "object", "properties": {}}
 
 
 class Prompt(Record):
@@ -69,14 +68,13 @@ class PromptState:
         sent = sent_tool_name(name)
         if sent != name:
             self._report.adapt("tool_name", f"The tool {name} is called {sent} in requests", entry_id)
-        if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
-            if parameters:
-                self._report.fault("bad_parameters", f"The parameters of {name} describe no object", entry_id)
-            parameters = EMPTY_PARAMETERS
+        schema, wrong = sent_parameters(parameters)
+        if wrong:
+            self._report.fault("bad_parameters", f"The parameters of {name} {wrong}", entry_id)
         return {
             "name": sent,
             "description": reported_text(description, self._report, entry_id) if isinstance(description, str) else "",
-            "parameters": dict(well_formed_value({"type": "object", "properties": {}, **parameters})),
+            "parameters": dict(well_formed_value(schema)),
         }
 
 

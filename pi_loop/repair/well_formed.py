@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 REPLACEMENT = "\ufffd"
+# Integers of more bits are infinite to who reads numbers as doubles, and too long for Python to write.
+_DOUBLE_BITS = 1024
 
 
 def well_formed_text(text: str) -> str:
@@ -43,4 +45,6 @@ def _rebuilt(value: Any) -> Any:
         return {well_formed_text(key): _rebuilt(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_rebuilt(inner) for inner in value]
+    if isinstance(value, int) and value.bit_length() > _DOUBLE_BITS:
+        return None
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -113,6 +113,23 @@ tool_results = st.builds(
     inputs,
     st.booleans(),
 )
+SHOWN = {"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a"]}
+branches = st.sampled_from((SHOWN, {"properties": {"a": {"type": "integer"}}}, {"$ref": "#/$defs/x"}, None, True, 7))
+unions = st.dictionaries(
+    st.sampled_from(("oneOf", "anyOf", "allOf")),
+    st.one_of(st.none(), st.lists(st.recursive(branches, lambda inner: st.builds(lambda a: {"anyOf": [a]}, inner)))),
+)
+parameters = st.one_of(
+    st.none(),
+    st.just(SHOWN),
+    st.builds(
+        lambda kinds, properties, required, more: {**kinds, **properties, **required, **more, "$defs": {"x": more}},
+        st.sampled_from(({}, {"type": "object"}, {"type": "string"}, {"type": None}, {"type": ["object", "null"]})),
+        st.sampled_from(({}, {"properties": {}}, {"properties": None}, {"properties": [1]}, {"properties": {"a": 1}})),
+        st.sampled_from(({}, {"required": None}, {"required": ["a", "a", 1]}, {"enum": [{}]}, {"not": {}})),
+        unions,
+    ),
+)
 system_messages = st.builds(
     lambda content, sections, added, removed: {
         "role": "system",
@@ -127,7 +144,7 @@ system_messages = st.builds(
         st.builds(
             lambda name, parameters: {"name": name, "description": "d", "parameters": parameters},
             st.sampled_from(NAMES),
-            st.sampled_from(({}, {"type": "object", "properties": {}}, {"type": "string"}, None)),
+            parameters,
         ),
         max_size=2,
     ),

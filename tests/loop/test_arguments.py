@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pi_loop.coercion import Coercer
 from pi_loop.explain import Explainer
+from pi_loop.providers.arguments import parse_arguments, partial_object
 from pi_loop.schema import Schema, is_multiple
 from pi_loop.types import Tool
 from pi_loop.validation import InvalidArgumentsError, validate_arguments
@@ -169,6 +170,36 @@ def test_multiples_are_exact_for_decimals() -> None:
     assert is_multiple(19.99, 0.01)
     assert not is_multiple(0.00751, 0.0001)
     assert not is_multiple(1, 0)
+
+
+def test_multiples_of_numbers_at_the_edge_of_doubles() -> None:
+    assert is_multiple(1, 1e-320)
+    assert not is_multiple(float("inf"), 3)
+    assert is_multiple(1e30, 3e-5)
+
+
+LONG = "9" * 5000
+UNREADABLE = [
+    *((kind, LONG) for kind in ("integer", "number")),
+    *((kind, int("9" * 400)) for kind in ("integer", "number")),
+    *((kind, float("inf")) for kind in ("integer", "number")),
+    ("integer", float("nan")),
+    ("integer", LONG + "n"),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), UNREADABLE, ids=range(len(UNREADABLE)))
+def test_numbers_that_no_double_holds_are_refused_as_any_other_mistake(kind: str, value: object) -> None:
+    schema = {"properties": {"a": {"type": kind, "multipleOf": 1e-320}, "9": {}}}
+    error = outcome(schema, {"a": value, LONG: 1})["error"]
+    assert error.startswith('Validation failed for tool "t":\n  - a')
+    assert "limit" not in error
+
+
+def test_an_integer_of_thousands_of_digits_arrives_as_javascript_reads_it() -> None:
+    # Infinity, which JSON writes as null.
+    assert parse_arguments(f'{{"a": {LONG}, "b": -{LONG}, "c": 12}}').arguments == {"a": None, "b": None, "c": 12}
+    assert partial_object(f'{{"a": {LONG}, "c": 1').get("a", 0) is None
 
 
 def test_a_recursive_union_ends_and_is_explained() -> None:

@@ -185,3 +185,11 @@ def test_keys_are_taken_out() -> None:
 def test_ordinary_words_stay() -> None:
     text = "A task-force on risk-assessment, sk-learn-something and gsk, Bearer of news"
     assert redact(text, []) == text
+
+
+@pytest.mark.parametrize("status", ["cancelled", "failed", "expired"])
+def test_advice_to_send_again_is_given_only_where_sending_again_may_help(status: str) -> None:
+    failure = classify(f"The response ended as {status}, without giving a reason")
+    assert not failure.retryable
+    assert "send it again" not in failure.text
+    assert "send it again" in classify("", status=500, code=None, provider="openai").text

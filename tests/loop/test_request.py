@@ -337,6 +337,63 @@ def test_tool_names_fit_and_are_found_again(target: Target) -> None:
     assert request.declared_name("read") == "read"
 
 
+OPEN = {"type": "object", "properties": {}}
+UNION = {
+    "description": "either",
+    "anyOf": [
+        {"type": "object", "properties": {"a": {"type": "string"}, "k": {"const": 1}}, "required": ["a", "k"]},
+        {"properties": {"k": {"const": 2}}, "required": ["k"], "additionalProperties": False},
+        {"type": "null"},
+    ],
+}
+RECURSIVE = {"oneOf": [{"$ref": "#/$defs/n"}], "$defs": {"n": {"allOf": [{"$ref": "#/$defs/n"}, UNION]}}}
+
+
+@every_target
+@pytest.mark.parametrize(
+    ("declared", "sent", "repaired"),
+    [
+        ({}, OPEN, False),
+        ({"properties": {"a": True}}, {"type": "object", "properties": {"a": True}}, False),
+        ({"type": "object", "properties": None}, OPEN, True),
+        ({"type": "object", "properties": [1]}, OPEN, True),
+        ({"type": "object", "properties": {"a": 1}}, {"type": "object", "properties": {"a": {}}}, True),
+        ({"type": None, "required": None}, OPEN, True),
+        ({"type": "object", "oneOf": [7, {"$ref": "#/nowhere"}]}, OPEN, True),
+        (
+            UNION,
+            {
+                "type": "object",
+                "description": "either",
+                "properties": {"a": {"type": "string"}, "k": {"anyOf": [{"const": 1}, {"const": 2}]}},
+                "required": ["k"],
+            },
+            True,
+        ),
+        (
+            {"properties": {"a": {}}, "required": ["a"], "allOf": [{"required": ["b"]}, {"properties": {"b": {}}}]},
+            {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a", "b"]},
+            True,
+        ),
+    ],
+)
+def test_parameters_are_sent_as_one_object_without_unions_at_its_top(
+    declared: Json, sent: Json, repaired: bool, target: Target
+) -> None:
+    tool = {"name": "read", "description": "", "parameters": declared}
+    request, _ = accepted(given(system("S", toolsAdded=[tool]), user()), target)
+    assert [each["parameters"] for each in request.tools] == [sent]
+    assert [repair.code for repair in request.repairs] == ["bad_parameters"] * repaired
+
+
+@every_target
+def test_parameters_that_refer_to_themselves_end(target: Target) -> None:
+    tool = {"name": "read", "parameters": RECURSIVE}
+    request, _ = accepted(given(system("S", toolsAdded=[tool]), user()), target)
+    sent = request.tools[0]["parameters"]
+    assert (list(sent["properties"]), sent["required"]) == (["a", "k"], ["k"])
+
+
 # --- system messages --------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pi_loop.abort import AbortController
 from pi_loop.events import MessageEnd, ToolExecutionStart
+from pi_loop.hooks import error_text
 from pi_loop.loop import run_loop_continue
 from pi_loop.types import AgentContext, LoopConfig
 from pi_sessions.messages import AssistantMessage, ToolResultMessage, UserMessage
@@ -31,6 +32,19 @@ def plans(where: list[str], what: list[str]) -> st.SearchStrategy[Plan]:
         sequential=st.booleans(),
         steering=st.booleans(),
     )
+
+
+class SilentError(Exception):
+    """An exception that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise TypeError("no text")
+
+
+def test_an_exception_without_a_text_is_named_by_its_class() -> None:
+    assert error_text(SilentError()) == "SilentError"
+    assert error_text(ValueError()) == "ValueError"
+    assert error_text(ValueError("why")) == "why"
 
 
 def tasks_alive() -> int:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.loop.checkers.shared import blank, unknown_keys, unsendable
+from tests.loop.checkers.shared import blank, refused_parameters, unknown_keys, unsendable
 
 ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -59,7 +59,7 @@ class _Reader:
         for tool in tools or []:
             self.keys(tool, "name description input_schema cache_control", "tool")
             self.expect(bool(NAME.fullmatch(tool["name"])), "tool name does not match")
-            self.expect(tool["input_schema"].get("type") == "object", "input_schema.type must be object")
+            self.broken += refused_parameters(tool["input_schema"])
             self.expect("description" not in tool or not blank(tool["description"]), "blank tool description")
             names.append(tool["name"])
         self.expect(len(names) == len(set(names)), "tool names must be unique")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.loop.checkers.shared import blank, is_object_text, unknown_keys, unsendable
+from tests.loop.checkers.shared import blank, is_object_text, refused_parameters, unknown_keys, unsendable
 
 CALL_ID = re.compile(r"[!-~]{1,40}")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -41,7 +41,7 @@ class _Reader:
         for function in functions:
             self.keys(function, "name description parameters", "function")
             self.expect(bool(NAME.fullmatch(function["name"])), "function name does not match")
-            self.expect(function["parameters"].get("type") == "object", "parameters must describe an object")
+            self.broken += refused_parameters(function["parameters"])
         names = [function["name"] for function in functions]
         self.expect(len(names) == len(set(names)), "function names must be unique")
         self.expect("tools" not in body or bool(functions), "tools must not be empty")

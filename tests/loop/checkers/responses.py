@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.loop.checkers.shared import blank, is_object_text, unknown_keys, unsendable
+from tests.loop.checkers.shared import blank, is_object_text, refused_parameters, unknown_keys, unsendable
 
 CALL_ID = re.compile(r"[a-zA-Z0-9_-]{0,63}[a-zA-Z0-9-]")
 ITEM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -46,7 +46,7 @@ class _Reader:
         for tool in body.get("tools", []):
             self.keys(tool, "type name description parameters strict", "tool")
             self.expect(bool(NAME.fullmatch(tool["name"])), "tool name does not match")
-            self.expect(tool["parameters"].get("type") == "object", "parameters must describe an object")
+            self.broken += refused_parameters(tool["parameters"])
             self.expect(isinstance(tool["strict"], bool), "strict is required")
         self.expect(len(names) == len(set(names)), "tool names must be unique")
         self.items(body["input"])
