@@ -17,7 +17,7 @@ from pi_loop.tools.coding import ALL, CHANGING, chosen_names, coding_tools
 from pi_loop.tools.workspace import Workspace
 from pi_session_cli.model_access import SCRIPTED, ModelAccess, ModelUnusableError, script_stream
 from pi_session_cli.summarizing import runner_settings
-from pi_sessions.errors import CannotError, UsageError
+from pi_sessions.errors import CannotError, PiSessionError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pi_sessions.messages import ThinkingLevel
     from pi_sessions.results import Session
     from pi_sessions.store import SessionStore
+
+STAYS = "what was acknowledged before stays"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,3 +306,12 @@ def checked_branch(store: SessionStore, session: Session, branch: str | None) ->
     if branch not in names:
         raise CannotError(f"There is no branch {branch}", hint=f"there are: {', '.join(names)}")
     return branch
+
+
+def in_the_middle(error: PiSessionError) -> PiSessionError:
+    """Return a failure of the store as it is after a run has begun: earlier steps are stored."""
+    if isinstance(error, StoreError) and error.hint is not None:
+        error.hint = error.hint.replace("nothing was changed by this command", STAYS).replace(
+            "nothing was changed", STAYS
+        )
+    return error

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 from pi_session_cli.answers import Answer
-from pi_session_cli.conversing import Conversation, Wishes, begin, check, choose_model
+from pi_session_cli.conversing import Conversation, Wishes, begin, check, choose_model, in_the_middle
 from pi_session_cli.errors import OutputError
 from pi_session_cli.invocation import SESSION_VARIABLE
 from pi_session_cli.model_access import ModelAccess
 from pi_session_cli.prompt_words import read_prompt
 from pi_session_cli.render.streaming import RunPrinter
-from pi_sessions.errors import PiSessionError, StoreError
+from pi_sessions.errors import PiSessionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pi_sessions.results import Session
     from pi_sessions.store import SessionStore
 
-STAYS = "what was acknowledged before stays"
 CODES = {"done": 0, "error": 4, "aborted": 130}
 
 
@@ -189,15 +188,6 @@ async def play(
         raise failure
     played.told, played.output_failure = frozenset(printer.told), printer.failure
     return played
-
-
-def in_the_middle(error: PiSessionError) -> PiSessionError:
-    """Return a failure of the store as it is after a run has begun: earlier steps are stored."""
-    if isinstance(error, StoreError) and error.hint is not None:
-        error.hint = error.hint.replace("nothing was changed by this command", STAYS).replace(
-            "nothing was changed", STAYS
-        )
-    return error
 
 
 async def abort_on_signals(

@@ -1,12 +1,17 @@
 """`resume`, driven in a real terminal with the scripted model."""
 
 import json
+import os
+import pty
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pi_loop.events import MessageUpdate, TextDelta
+from pi_loop.runner_types import CompactionEnd
 from pi_session_cli.interactive.picker import Picker
 from pi_session_cli.render import screen_for
 from pi_session_cli.render.live import LivePrinter
@@ -16,7 +21,7 @@ from pi_sessions.messages import AssistantMessage
 from tests.cli.launcher import Stream
 from tests.cli.launcher import Terminal as Shell
 from tests.cli.pty_server import TerminalServer
-from tests.cli.pty_talk import LIMIT_S, Person
+from tests.cli.pty_talk import LIMIT_S, PROGRAM, Person
 
 READY = "Ctrl-D leaves"
 LONG = "one two three four five six seven eight nine ten eleven twelve"
@@ -345,6 +350,43 @@ def test_the_picker_narrows_as_you_type(person: Person) -> None:
         terminal.sees(READY)
         assert "user: Why is the lease lost?" in terminal.seen
         assert terminal.leaves() == 0
+
+
+def test_a_compaction_asked_for_in_vain_is_left_to_the_commands_error() -> None:
+    out = Stream()
+    printer = LivePrinter(out, Screen(80, True, UNICODE, 0), lambda: None)
+    printer.hear(CompactionEnd(reason="manual", error_message="There is nothing to compact"))
+    assert out.content() == b""
+    printer.hear(CompactionEnd(reason="threshold", error_message="no"))
+    assert printer.told == {"Not compacted: no"}
+
+
+@pytest.mark.parametrize("signals", [(), (signal.SIGHUP,), (signal.SIGTERM, signal.SIGHUP)])
+def test_a_terminal_that_goes_away_ends_it_quietly(person: Person, signals: tuple[signal.Signals, ...]) -> None:
+    person.run("new", "one")
+    option = person.script({"text": "word " * 2000}, pace_ms=5)
+    near, far = pty.openpty()
+    process = subprocess.Popen(
+        [*PROGRAM, "resume", *option], cwd=person.work, env=person.env, stdin=far, stdout=far, stderr=subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+    os.close(far)
+    shown = b""
+    try:
+        for awaited, answer in ((READY.encode(), b"hello\r"), (b"word word word", b"")):
+            while awaited not in shown:
+                shown += os.read(near, 4096)
+            os.write(near, answer)
+        for number in signals:
+            process.send_signal(number)
+        os.close(near)
+        _, told = process.communicate(timeout=LIMIT_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, b"Traceback" in told) == (129, False), told.decode()
+    assert person.messages()[-1]["stopReason"] == "aborted"
+    person.until_idle()
 
 
 def test_it_needs_a_terminal_and_a_model(person: Person) -> None:

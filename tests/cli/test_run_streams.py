@@ -100,6 +100,16 @@ def test_streams_that_are_closed_lead_nowhere(person: Person, closed: str, words
         assert person.spoken()[-1] == ("assistant", "Hello there.")
 
 
+def test_a_disk_that_fills_up_in_the_middle_says_what_stays(person: Person) -> None:
+    person.run("new", "one")
+    option = shlex.join(person.script({"text": "word " * 1_000_000}))
+    done = typed(person, f"ulimit -f 2000; P run Hi --last {option} > answer; cat answer | wc -c")
+    assert "The disk refused to write" in done.stderr, done.stderr
+    assert "what was acknowledged before stays" in done.stderr
+    assert "nothing was changed" not in done.stderr
+    assert ("user", "Hi") in person.spoken()
+
+
 def test_only_files_of_a_sensible_size_are_sent(shell: Shell) -> None:
     folder = shell.folder / "work"
     folder.mkdir()

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pi_session_cli.conversing import Wishes
     from pi_session_cli.invocation import Invocation
 
+# As shells tell the end by SIGHUP.
+HUNG_UP = 129
+
 
 def resume(ctx: Invocation, session: str | None, wishes: Wishes, recover: str | None, *, pick: bool) -> Answer:
     """Talk until the person leaves.
@@ -39,4 +42,4 @@ def resume(ctx: Invocation, session: str | None, wishes: Wishes, recover: str | 
         session_id, branch = talk.talk.session.id, talk.talk.runner.branch
         current = store.session(session_id).branch
     again = f"pi-session resume {session_id}" + (f" --branch {branch}" if branch not in (None, current) else "")
-    return Answer("written", None, (), (again,))
+    return Answer("written", None, (), (again,), HUNG_UP if talk.hung_up else 0)

@@ -19,7 +19,7 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from pi_loop.runner_types import NotRunningError, QueueUpdate
-from pi_session_cli.conversing import Conversation, Wishes, begin
+from pi_session_cli.conversing import Conversation, Wishes, begin, in_the_middle
 from pi_session_cli.interactive import slash
 from pi_session_cli.interactive.keys import bindings
 from pi_session_cli.interactive.moves import Moves
@@ -56,6 +56,7 @@ class Talk:
         follows_up: Whether what is being sent is to wait for the end of the run.
         inputs: How many inputs were taken and dealt with, or handed to the model.
         last: How the last run ended.
+        hung_up: Whether the terminal has gone.
     """
 
     def __init__(self, ctx: Invocation, store: SessionStore, wishes: Wishes) -> None:
@@ -64,6 +65,7 @@ class Talk:
         self.wishes = wishes
         self.is_working = False
         self.follows_up = False
+        self.hung_up = False
         self.last: RunOutcome | None = None
         self.prefill = ""
         self.tokens = 0
@@ -83,8 +85,11 @@ class Talk:
             erase_when_done=True,
             reserve_space_for_menu=4,
         )
-        # Writing above the prompt would make the terminal cooked for a moment, and an Enter typed just then a line feed.
+        # Writing above the prompt would make the terminal cooked for a moment, an Enter typed just then a line feed.
         self.prompt.app.input.cooked_mode = nullcontext  # type: ignore[method-assign]
+        # A thread writes the lines above the prompt through it, too, and would die of a terminal that has gone.
+        self._flush = self.prompt.app.output.flush
+        self.prompt.app.output.flush = self._flush_or_hang_up  # type: ignore[method-assign]
         self.questions = Questions(lambda: self.prompt.default_buffer, self.redraw)
         self.out = ctx.stdout
         self.printer = LivePrinter(ctx.stdout, ctx.screen, self.redraw)
@@ -173,6 +178,10 @@ class Talk:
             text = await self.prompt.prompt_async(default=default, handle_sigint=False)
         except EOFError:
             self._leaving = True
+            self.hung_up = self.hung_up or self.prompt.app.input.closed
+            return
+        except OSError:
+            self._leaving = self.hung_up = True
             return
         except KeyboardInterrupt:
             return
@@ -193,6 +202,9 @@ class Talk:
             asker: PromptSession[str] = PromptSession()
             try:
                 answer = await asker.prompt_async("Continue it (c), close it (x) or leave (q)? ", handle_sigint=False)
+            except OSError:
+                self._leaving = self.hung_up = True
+                return
             except (EOFError, KeyboardInterrupt):
                 answer = "q"
             chosen = {"c": "continue", "x": "close"}.get(answer.strip().lower()[:1])
@@ -260,6 +272,7 @@ class Talk:
                 self._after(outcome)
             await self.refresh()
         except PiSessionError as error:
+            in_the_middle(error)
             self.printer.error(error.message, error.hint)
         finally:
             self.is_working = False
@@ -269,6 +282,8 @@ class Talk:
 
     def _after(self, outcome: RunOutcome) -> None:
         for note in outcome.notes:
+            if note in self.printer.told:
+                continue
             self.printer.note(note)
         if outcome.own_branch:
             again = f"pi-session resume {outcome.session_id} --branch {outcome.branch}"
@@ -310,8 +325,22 @@ class Talk:
                     self.interrupt()
                     continue
                 self._leaving = True
-                if self.prompt.app.is_running:
-                    self.prompt.app.exit(exception=EOFError)
+                self.hung_up = self.hung_up or number == signals.SIGHUP
+                self._end_prompt()
+
+    def _end_prompt(self) -> None:
+        app = self.prompt.app
+        if app.is_running and app.future is not None and not app.future.done():
+            app.exit(exception=EOFError)
+
+    def _flush_or_hang_up(self) -> None:
+        try:
+            self._flush()
+        except OSError:
+            self._leaving = self.hung_up = True
+            loop = self.prompt.app.loop
+            if loop is not None and self.prompt.app.is_running:
+                loop.call_soon_threadsafe(self._end_prompt)
 
     async def let_settle(self) -> None:
         """Wait for work that is beginning or has just ended, so that it is clear whether the runner is taken."""
