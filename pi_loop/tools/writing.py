@@ -58,8 +58,8 @@ def _state(real: str, shown: str) -> os.stat_result | None:
 
 def _replace(real: str, content: bytes, state: os.stat_result | None) -> None:
     beside = os.path.join(os.path.dirname(real), f".pi-session-{uuid4().hex}.tmp")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if state is None else 0o600)
     try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if state is None else 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             if state is not None:
@@ -68,10 +68,11 @@ def _replace(real: str, content: bytes, state: os.stat_result | None) -> None:
                     os.fchown(file.fileno(), state.st_uid, state.st_gid)
                 os.fchmod(file.fileno(), stat.S_IMODE(state.st_mode))
         os.replace(beside, real)
-    except BaseException:
+    except OSError as error:
         with suppress(OSError):
             os.unlink(beside)
-        raise
+        # The file that was meant is named, not the one beside it.
+        raise OSError(error.errno, error.strerror, real) from error
 
 
 def _overwrite(real: str, shown: str, content: bytes) -> None:
@@ -82,9 +83,9 @@ def _overwrite(real: str, shown: str, content: bytes) -> None:
         before = file.read()
         try:
             _fill(file.fileno(), content)
-        except OSError:
+        except OSError as error:
             _fill(file.fileno(), before)
-            raise
+            raise OSError(error.errno, error.strerror, real) from error
 
 
 def _fill(descriptor: int, content: bytes) -> None:

@@ -164,5 +164,6 @@ def test_merge_brings_a_branch_over(long_talk: Terminal) -> None:
     again = long_talk.run("merge", "attempt", "--offline")
     assert (again.code, "nothing that is not here" in again.err) == (1, True)
     long_talk.ok("undo")
-    long_talk.ok("merge", "attempt", "--pick", ids[7])
+    merged = long_talk.ok("merge", "attempt", "--pick", ids[7])
+    assert merged.out.startswith("1 message of attempt stands in ")
     assert "We decided to keep plan 3" in path(long_talk)[-1]["content"]
