@@ -243,11 +243,54 @@ IN_CONTEXT = (
     ),
     Rule(
         "password",
-        r"(?<=\s)--(?:password|pass|passwd|passphrase|token|auth-token|api-key|apikey|secret)(?:=|\s{1,8})[\"']?"
-        r"(?P<secret>[^\s\"'\\]{8,200})",
+        r"(?<=\s)--(?:password|pass|passwd|passphrase|token|auth-token|api-key|apikey|secret)(?:=|\s{1,8})"
+        r"(?P<quote>[\"'])?(?P<secret>(?(quote)[^\"'\\\n]{8,200}|[^\s\"'\\]{8,200}))",
         ("--pass", "--token", "--auth-token", "--api", "--secret"),
         guarded=True,
     ),
 )
 
-RULES: tuple[Rule, ...] = (*BLOCKS, *MODEL_PROVIDERS, *CODE_HOSTS, *CLOUDS, *SERVICES, *IN_CONTEXT)
+_ARGUMENT = r"(?P<quote>[\"'])?(?P<secret>(?(quote)[^\"'\\\n]{4,200}|[^\s\"'\\]{4,200}))"
+COMMANDS = (
+    Rule(
+        "password",
+        r"(?i)docker\s{1,4}login\b[^\n|;&]{0,200}?\s(?:-p|--password)[ =]{0,4}" + _ARGUMENT,
+        ("docker",),
+        folded=True,
+        guarded=True,
+    ),
+    Rule("password", r"sshpass\s{1,4}-p\s{0,4}" + _ARGUMENT, ("sshpass",), guarded=True),
+    Rule(
+        "password",
+        r"(?:mysql|mariadb)[a-z\-]{0,20}\s(?:[^\n|;&]{0,200}?\s)?-p" + _ARGUMENT,
+        ("mysql", "mariadb"),
+        guarded=True,
+    ),
+    Rule("password", r"redis-cli\s(?:[^\n|;&]{0,200}?\s)?-a\s{1,4}" + _ARGUMENT, ("redis-cli",), guarded=True),
+    Rule(
+        "password",
+        r"(?i)login\s{1,8}[^\s=:]{1,100}\s{1,8}password\s{1,8}(?P<secret>\S{6,200})",
+        ("login",),
+        folded=True,
+        guarded=True,
+    ),
+    Rule(
+        "password",
+        r"(?im)(?<=\n)[ \t]{0,8}password[ \t]{1,8}(?P<secret>(?=\S{0,200}[0-9])\S{8,200})[ \t]{0,8}$",
+        ("\npassword", "\n  password", "\n    password", "\n\tpassword"),
+        folded=True,
+        guarded=True,
+        back=(-1,),
+    ),
+    Rule(
+        "cookie",
+        r"(?i)(?<![\w])(?:set-)?cookie[\"']?\s{0,8}:\s{0,8}(?:\\*[\"'])?"
+        r"(?P<secret>[\w.%$\-]{1,100}=[^\r\n\"'\\]{6,2000})",
+        ("cookie",),
+        folded=True,
+        guarded=True,
+        back=(0, 4),
+    ),
+)
+
+RULES: tuple[Rule, ...] = (*BLOCKS, *MODEL_PROVIDERS, *CODE_HOSTS, *CLOUDS, *SERVICES, *IN_CONTEXT, *COMMANDS)

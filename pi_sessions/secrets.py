@@ -27,6 +27,7 @@ SHORTEST_WORD = 11  # a password of small letters only is looked for elsewhere f
 SHORTEST_CUT = 10
 SHORTEST_GIVEN = 6
 LONGEST_NAME = 64
+LONGEST_VALUE = 512
 SHORT_TEXT = 64
 SHORT_TEXTS = 10_000
 MARK = "[redacted:"
@@ -37,9 +38,28 @@ _SIGN = re.compile(r"[=:]")
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
 _VALUE = re.compile(
-    r"(?<![=!<>:+\-*/|&])(?P<sign>=>|:=|=(?![=~])|:(?![:/=]))\s{0,4}(?P<open>\\*[\"'`]?)"
-    r"(?P<secret>[^\s\"'`\\,;<>(){}\[\]|&]{6,512})"
+    r"(?<![=!<>:+\-*/|&])(?P<sign>=>|:=|=(?![=~])|:(?![:/=]))\*{0,3}\s{0,4}(?P<open>\\*[\"'`]?)"
+    r"(?P<secret>(?![,;(){}\[\]|&])[^\s\"'`\\<>]{6,512})?"
 )
+# What goes on behind a value without quotes: the next of several settings on the line.
+_NEXT_SETTING = re.compile(r"[,;&|](?=[A-Za-z_][\w.%\-]{0,63}[=:])")
+_CALLED = re.compile(
+    r"[A-Za-z_][\w.:\->]{0,100}(?:\([^)]*(?:\)(?:[.,;:(\[)\]}].*)?)?|\[[^\]]*(?:\](?:[=.,;:(\[)\]}|].*)?)?)\Z"
+)
+_CLOSING = {")": "(", "]": "[", "}": "{"}
+_PROSE = re.compile(r"(?i)\b(?:your|enter|must|forgot|invalid|required|password|passphrase|please|the|is|for)\b")
+_CELL = re.compile(
+    r"(?m)\|[ \t]{0,8}[`*]{0,2}(?P<name>[A-Za-z][\w.\-]{2,63})[`*]{0,2}[ \t]{0,64}(?=\|[ \t]{0,64}`?"
+    r"(?P<secret>[^\s|`<>]{6,256})`?[ \t]{0,256}(?:\||$))"
+)
+_TAG = re.compile(r"<(?P<name>[A-Za-z][\w.:\-]{2,63})(?:\s[^<>]{0,200})?>\s{0,8}(?P<secret>[^<>\n]{6,512})(?=</)")
+_TOLD = re.compile(
+    r"(?<![\w.])(?:ENV|ARG|setenv|setx|set -g?xU?)[ \t]{1,8}(?P<name>[A-Za-z_]\w{2,63})[ \t]{1,8}[\"']?"
+    r"(?P<secret>[^\s\"'\\=]{6,512})"
+)
+# Fields below a field that is named like a secret, which hold it.
+_HOLDERS = frozenset({"value", "secret", "key", "data", "raw", "plain", "plaintext", "text", "content", "current"})
+_UNDER = "under "
 _SECRET_NAME = re.compile(rf"(?i){SECRET_NAME}\Z")
 _NAME_SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _SMALL = {point: point + 32 for point in range(ord("A"), ord("Z") + 1)}
@@ -237,6 +257,11 @@ def _assigned(text: str) -> Iterator[Found]:
     lowered = text.lower()
     if not any(hint in lowered for hint in NAME_HINTS):
         return
+    for pattern in (_CELL, _TAG, _TOLD):
+        for told in pattern.finditer(text):
+            name, value = told["name"], told["secret"].rstrip()
+            if names_secret(name) and _is_secret_value(name, value, "=", "" if pattern is _CELL else '"'):
+                yield Found(kind_of_name(name), told.start("secret"), told.start("secret") + len(value), value)
     for sign in _SIGN.finditer(text):
         name = _name_before(text, sign.start())
         if not name or not names_secret(name):
@@ -244,16 +269,35 @@ def _assigned(text: str) -> Iterator[Found]:
         match = _VALUE.match(text, sign.start())
         if match is None:
             continue
-        value = match["secret"].rstrip(".:!?")
-        called = text[match.end("secret") : match.end("secret") + 1] == "("
-        if len(value) >= SHORTEST_GIVEN and not called and _is_secret_value(name, value, match["sign"], match["open"]):
-            start = match.start("secret")
+        opened, start = match["open"], match.end("open")
+        value = _quoted(text, start, opened) if opened[-1:] in ("'", '"', "`") and opened else None
+        if value is None:
+            value = _unquoted(match["secret"] or "")
+        if len(value) >= SHORTEST_GIVEN and _is_secret_value(name, value, match["sign"], opened):
             yield Found(kind_of_name(name), start, start + len(value), value)
+
+
+def _quoted(text: str, start: int, opened: str) -> str | None:
+    """Return the value between a quote that ends at a place and the next such quote on its line, None without one."""
+    end = text.find(opened, start, start + LONGEST_VALUE)
+    while end > start and len(opened) == 1 and text[end - 1] == "\\" and text[end - 2 : end] != "\\\\":
+        end = text.find(opened, end + 1, start + LONGEST_VALUE)
+    value = text[start : max(end, start)]
+    return value if value and "\n" not in value else None
+
+
+def _unquoted(value: str) -> str:
+    """Return a value without what follows it: the next setting, the end of a sentence, brackets that were open."""
+    more = _NEXT_SETTING.search(value)
+    value = (value[: more.start()] if more else value).rstrip(".:!?,;|")
+    while value and value[-1] in _CLOSING and value.count(value[-1]) > value.count(_CLOSING[value[-1]]):
+        value = value[:-1].rstrip(".:!?,;|")
+    return "" if _CALLED.match(value) else value
 
 
 def _name_before(text: str, at: int) -> str:
     """Return the name that ends before a place, quotes and blanks apart."""
-    head = text[max(at - LONGEST_NAME, 0) : at].rstrip(" \t").rstrip("\"'`\\")
+    head = text[max(at - LONGEST_NAME, 0) : at].rstrip(" \t").rstrip("\"'`\\*")
     return head[len(head.rstrip(_NAME_SIGNS)) :]
 
 
@@ -262,13 +306,15 @@ def _is_secret_value(name: str, value: str, sign: str, quote: str) -> bool:
     upper = name.isupper() and sign == "="
     if not (mixed or upper or quote) or not is_plausible(value):
         return False
+    passes = "pass" in name.lower() or "pwd" in name.lower()
+    if " " in value:
+        return passes and not _PROSE.search(value)
     if mixed:
         return True
     if value.isdigit():
         return False
     if upper:
         return len(value) >= SHORTEST and not name.endswith("AUTH")
-    passes = "pass" in name.lower() or "pwd" in name.lower()
     return bool(quote) and (passes or len(value) >= 2 * SHORTEST)
 
 
@@ -486,13 +532,15 @@ def _rebuilt(value: Any, parts: list[Any]) -> Any:
 
 def _inside(value: list[Any] | dict[str, Any], kind: str | None) -> Iterator[tuple[Any, str | None]]:
     """Yield the parts of a list or object, names included, each with the kind of secret it is as a whole."""
+    above = kind[len(_UNDER) :] if kind is not None and kind.startswith(_UNDER) else ""
     if isinstance(value, list):
         for item in value:
-            yield item, kind
+            yield item, _kind_of_field(above, item) if above else kind
         return
     for name, item in value.items():
         yield name, None
-        yield item, _PICTURE_DATA if _is_picture(value, name) else _kind_of_field(name, item)
+        told = _PICTURE_DATA if _is_picture(value, name) else _kind_of_field(name, item)
+        yield item, _kind_of_field(above, item) if told is None and above and name.lower() in _HOLDERS else told
 
 
 def _texts(value: Any) -> Iterator[tuple[str, str | None]]:
@@ -510,7 +558,13 @@ def _texts(value: Any) -> Iterator[tuple[str, str | None]]:
 
 def _kind_of_field(name: str, value: object) -> str | None:
     """Return the kind of secret a field holds as a whole, None when its text is looked through as any other."""
-    if not isinstance(value, str) or not SHORTEST <= len(value) <= 512 or " " in value or not names_secret(name):
+    if isinstance(value, list | dict):
+        return _UNDER + name if names_secret(name) else None
+    if not isinstance(value, str) or not SHORTEST <= len(value) <= LONGEST_VALUE or "\n" in value:
+        return None
+    if name.lower() in ("cookie", "set-cookie") and "=" in value:
+        return "cookie"
+    if not names_secret(name):
         return None
     found = find_secrets(value)
     if found and found[0].value == value:

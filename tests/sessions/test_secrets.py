@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
+import re
 import string
 import time
 
@@ -95,6 +97,61 @@ def test_keys_of_every_published_shape_leave_nothing(shape: tuple[str, str, int]
 
 
 @pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ('password: "Tr0ub4dor&3-xyzQW"', 'password: "*"'),
+        ('passphrase: "correct horse battery staple 9"', 'passphrase: "*"'),
+        ('API_KEY="Ab12&cd34ef56gh"', 'API_KEY="*"'),
+        ("DB_PASSWORD='two words'", "DB_PASSWORD='*'"),
+        (r"{\"password\": \"Tr0ub4dor, & (3) xyzQW\"}", r"{\"password\": \"*\"}"),
+        ("password: Pa55(word)99x", "password: *"),
+        ("db_password=abc12;def34ghi", "db_password=*"),
+        ("https://x.example/?token=abc123def456&page=2", "https://x.example/?token=*&page=2"),
+        ("Server=db;Password=abc12345;Database=x", "Server=db;Password=*;Database=x"),
+        ("connect(token=abc123def456, 5)", "connect(token=*, 5)"),
+        ("<password>Tr0ub4dor&3</password>", "<password>*</password>"),
+        ("<apiKey>Ab12cd34ef56gh</apiKey>", "<apiKey>*</apiKey>"),
+        ("machine x.example login me password hunter22x", "machine x.example login me password *"),
+        ("machine x\nlogin me\npassword hunter22x\n", "machine x\nlogin me\npassword *\n"),
+        ("docker login -u me -p s3cr3tpass registry", "docker login -u me -p * registry"),
+        ("sshpass -p s3cr3tpass ssh x", "sshpass -p * ssh x"),
+        ("sshpass -p 'two words' ssh x", "sshpass -p '*' ssh x"),
+        ("mysql -u root -ps3cr3tpass db", "mysql -u root -p* db"),
+        ("redis-cli -h x -a s3cr3tpass ping", "redis-cli -h x -a * ping"),
+        ("Cookie: sid=abcdef123456; theme=dark\nAccept: x", "Cookie: *\nAccept: x"),
+        ("Set-Cookie: sid=abcdef123456; HttpOnly", "Set-Cookie: *"),
+        ("ENV API_KEY Ab12cd34ef56gh", "ENV API_KEY *"),
+        ("**Password:** hunter2hunter2", "**Password:** *"),
+        ("| API_KEY | Ab12cd34ef56gh |", "| API_KEY | * |"),
+        ("| `API_KEY` | `Ab12cd34ef56gh` | x |", "| `API_KEY` | `*` | x |"),
+        ("`API_KEY`: `Ab12cd34ef56gh`", "`API_KEY`: `*`"),
+        ('--password "correct horse battery"', '--password "*"'),
+    ],
+)
+def test_the_whole_value_goes_and_nothing_else(text: str, safe: str) -> None:
+    assert re.sub(r"\[redacted:[a-z0-9\-]+\]", "*", redact(f" {text}")[0]) == f" {safe}"
+
+
+def test_fields_below_a_field_named_like_a_secret() -> None:
+    given_value = {"credentials": {"value": "Ab12cd34ef56gh", "type": "service-account-1"}, "tokens": ["Ab12cd34"]}
+    assert Redactor().value(given_value) == {
+        "credentials": {"value": "[redacted:secret-1]", "type": "service-account-1"},
+        "tokens": ["Ab12cd34"],
+    }
+    assert Redactor().value({"password": ["Ab12cd34ef", {"value": ["x"]}]})["password"][0] == "[redacted:password-1]"
+    assert Redactor().value({"Cookie": "sid=abcdef123456"}) == {"Cookie": "[redacted:cookie-1]"}
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "user:"])
+def test_a_known_secret_in_base64_goes(before: str) -> None:
+    redactor = Redactor(known={"plain-words-secret": "token"})
+    encoded = base64.b64encode(f"{before}plain-words-secret".encode()).decode()
+    safe = redactor.text(f"see {encoded} there")
+    assert encoded[4:-4] not in safe
+    assert "[redacted:token-1]" in safe
+
+
+@pytest.mark.parametrize(
     ("text", "secret"),
     [
         ("DEPLOY_TOKEN=exampleexampleexampl", "exampleexampleexampl"),
@@ -153,6 +210,17 @@ def test_a_private_key_goes_whole_and_so_does_one_that_was_cut() -> None:
         "mailto:someone@example.com",
         "ASIANMARKETSINDEX",
         "auth: required",
+        "token = tokens[index1]",
+        "def run(token: Optional[Str2]=None, x=1)",
+        "password = getpass2(prompt).strip()",
+        "password = read_1(",
+        '"password": "Enter your password"',
+        "| token | meaning |",
+        "<password>your-password</password>",
+        "mysql -p db",
+        "login form password field",
+        "the cookie: a small file",
+        "ENV PATH /usr/local/bin:/bin",
         "[redacted:token-1]",
         "API_TOKEN=[redacted:token-1]",
     ],
@@ -275,6 +343,20 @@ def test_other_names(name: str) -> None:
         "-----BEGIN PRIVATE KEY-----_",
         "-----BEGIN A ",
         "...",
+        "| token | ",
+        "<token>",
+        "<token ",
+        "ENV token ",
+        'password="',
+        'password="a\\',
+        "docker login ",
+        "mysql ",
+        "mysql -",
+        "login a ",
+        "cookie: a=",
+        "\npassword 1",
+        "password=a(",
+        "password=a[",
     ],
 )
 def test_eight_times_the_text_takes_about_eight_times_as_long(unit: str) -> None:
