@@ -389,6 +389,28 @@ def test_a_terminal_that_goes_away_ends_it_quietly(person: Person, signals: tupl
     person.until_idle()
 
 
+@pytest.mark.parametrize(("words", "awaited"), [(("resume", "--pick"), b"Esc leaves"), (("browse",), b"one")])
+def test_lists_end_quietly_with_their_terminal(person: Person, words: tuple[str, ...], awaited: bytes) -> None:
+    person.run("new", "first")
+    person.run("append", "one")
+    near, far = pty.openpty()
+    process = subprocess.Popen(
+        [*PROGRAM, *words], cwd=person.work, env=person.env, stdin=far, stdout=far, stderr=subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+    os.close(far)
+    shown = b""
+    try:
+        while awaited not in shown:
+            shown += os.read(near, 4096)
+        os.close(near)
+        _, told = process.communicate(timeout=LIMIT_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, b"Traceback" in told) == (129, False), told.decode()
+
+
 def test_it_needs_a_terminal_and_a_model(person: Person) -> None:
     assert person.run("resume").returncode == 2
     with person.resume() as terminal:

@@ -39,13 +39,19 @@ def run(ctx: Invocation, session: str | None, *, filter: str) -> Answer:
 
     from pi_session_cli.interactive.browser import browse
     from pi_session_cli.interactive.browsing import Browsing
+    from pi_session_cli.interactive.hanging_up import HUNG_UP, has_gone
 
     # The program runs without collecting cycles, which suits commands that live for milliseconds only.
     gc.enable()
     with ctx.read_store() as store:
         here = ctx.session(store, session)
     browsing = Browsing(ctx, here.id, filter=filter)
-    browse(browsing)
+    try:
+        browse(browsing)
+    except (OSError, EOFError) as error:
+        if not has_gone(error):
+            raise
+        return Answer("written", None, tuple(browsing.said), (), HUNG_UP)
     told = {"sessionId": browsing.session_id, "leaf": browsing.session.leaf, "editorText": browsing.text}
     again = argument(here, browsing.session_id)
     after = (f"pi-session resume{again}", f"pi-session tree{again}") if browsing.said else ()

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 from pi_session_cli.answers import Answer
+from pi_session_cli.interactive.hanging_up import HUNG_UP, has_gone
 from pi_session_cli.interactive.picker import Picker
 from pi_session_cli.interactive.talk import Talk
 
 if TYPE_CHECKING:
     from pi_session_cli.conversing import Wishes
     from pi_session_cli.invocation import Invocation
-
-# As shells tell the end by SIGHUP.
-HUNG_UP = 129
 
 
 def resume(ctx: Invocation, session: str | None, wishes: Wishes, recover: str | None, *, pick: bool) -> Answer:
@@ -34,9 +32,15 @@ def resume(ctx: Invocation, session: str | None, wishes: Wishes, recover: str | 
     with ctx.change_store() as store:
         here = None if pick else ctx.session(store, session)
         if here is None:
-            here = anyio.run(Picker(store.sessions(limit=None), ctx.screen).pick)
+            code = 0
+            try:
+                here = anyio.run(Picker(store.sessions(limit=None), ctx.screen).pick)
+            except (OSError, EOFError) as error:
+                if not has_gone(error):
+                    raise
+                code = HUNG_UP
             if here is None:
-                return Answer("written", None, ("Nothing was opened",))
+                return Answer("written", None, ("Nothing was opened",), (), code)
         talk = Talk(ctx, store, wishes)
         anyio.run(talk.converse, here, recover)
         session_id, branch = talk.talk.session.id, talk.talk.runner.branch
