@@ -207,7 +207,7 @@ class SessionBuilder:
             others: As in `ParsedSession`.
         """
         self.resolve_links()
-        self._fill_times()
+        self._fill_times(created_ms)
         entries = self.entries
         if leaf not in self._places:
             leaf = entries[-1].id if entries else None
@@ -243,12 +243,24 @@ class SessionBuilder:
             copied=copied,
         )
 
-    def _fill_times(self) -> None:
-        """Give entries without a time that of the nearest one that has one, since it is when they were written."""
-        known = next((entry.time_ms for entry in self.entries if entry.time_ms is not None), None)
+    def _fill_times(self, created_ms: int | None) -> None:
+        """Give entries without a time that of the entry before, since it is when they were written.
+
+        Those at the beginning take the time of what was said first, or the session's own; else they stay without one.
+        All of this is the same however much the source grows, so that the entries are known again.
+        """
+        known: int | None = None
+        for entry in self.entries:
+            known = entry.time_ms
+            if known is not None or entry.type == "message":
+                break
+        if known is None and not self._untimed:
+            known = created_ms
         for entry in self.entries:
             if entry.time_ms is None and known is not None:
                 entry.time_ms, entry.extra = known, None
+            elif entry.time_ms is None:
+                entry.extra = _NO_TIME
             known = entry.time_ms
 
     def finish_lines(self, lines: JsonLines, **told: Any) -> ParsedSession:

@@ -19,7 +19,7 @@ from pi_sessions.formats.pi_links import Linker, is_sound
 from pi_sessions.formats.pi_migration import CURRENT_VERSION, migrate, source_version
 from pi_sessions.formats.pi_records import PiRecords, not_a_session
 from pi_sessions.pauses import CollectionsPaused
-from pi_sessions.stored import StoredEntry
+from pi_sessions.stored import StoredEntry, dump
 from pi_sessions.times import parse_time
 
 TYPE_CHECKING = False
@@ -148,7 +148,7 @@ def _finish(records: PiRecords, source: _Source, path: str, mtime_ms: int, new_i
     return ParsedSession(
         format="pi",
         source=path,
-        id=_session_id(records, header, source, path),
+        id=_session_id(records, header, path),
         header=header,
         version=version,
         cwd=header["cwd"] if isinstance(header.get("cwd"), str) else "",
@@ -252,14 +252,23 @@ def _above(entry_id: str | None, derived: dict[str, str | None]) -> str | None:
     return entry_id
 
 
-def _session_id(records: PiRecords, header: JsonObject, source: _Source, path: str) -> str:
+def _made_id(records: PiRecords, header: JsonObject) -> str:
+    """Return an id made of how the file begins, which is the same however much it grows."""
+    told: list[object] = [header]
+    if "timestamp" not in header and records.entries:
+        first = records.entries[0]
+        told += [first.id, first.type, first.time_ms, first.payload, first.extra]
+    return f"pi-{hashlib.sha256(dump(told).encode('utf-8', 'backslashreplace')).hexdigest()[:32]}"
+
+
+def _session_id(records: PiRecords, header: JsonObject, path: str) -> str:
     """Return the header's id; without one, the id in a file name as Pi makes it, else one made of the content."""
     given = header.get("id")
     if isinstance(given, str) and given.strip():
         return given
     stem = os.path.basename(path).removesuffix(".jsonl")
     named = stem.partition("_")[2] if stem[:4].isdigit() else ""
-    made = named if named.replace("-", "").replace("_", "").replace(".", "").isalnum() else f"pi-{source.digest[:32]}"
+    made = named if named.replace("-", "").replace("_", "").replace(".", "").isalnum() else _made_id(records, header)
     if records.header is not None:
         found = "the header has no id" if given is None else f"the header's id {given!r} is no text"
         records.repair(records.header_line, "header_id", f"{found}; the session got the id {made}")

@@ -322,6 +322,9 @@ class PiRecords:
             beside += [field for field in fields if field.name == "timestamp"][-1:]
         if time_ms is None:
             time_ms = self._borrowed_time(values.get("message"), line, raw)
+            if time_ms is None and "timestamp" not in values:
+                # Without one in the store, too, so that it is the same entry at every import.
+                beside.append(Field("timestamp", '"timestamp"', None, "null"))
         if kind not in PI_TYPES or not is_record(values) or (kind == "message" and "message" not in values):
             self._doubtful += 1
         extra = object_text(beside) if beside else None

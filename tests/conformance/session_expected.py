@@ -78,7 +78,7 @@ def every_file_listed(recorded: Json) -> Json:
     plain = by_file["e.jsonl"]
     listed = [
         by_file["i.jsonl"],
-        {**by_file["h.jsonl"], "id": "pi-a8e74c7d1b92b1ca08377e0d451c4875"},
+        {**by_file["h.jsonl"], "id": "pi-cf3f9ff311256ca9578c80bd7f80ab8f"},
         plain,
         {**plain, "file": "d.jsonl", "id": "bom"},
         by_file["b.jsonl"],
