@@ -27,11 +27,12 @@ block per block comment. Comments stand at the margin, outside of any fence, and
 - The entry comment has the entry's fields without its text, and `"content":"text"` where a message's content is a plain
   text and not a list of blocks. `label` is the label people gave the entry.
 - A block comment has the block's fields without its text, and `form` where the text stands otherwise than as it is
-  (`markdown_text.extracted` undoes it; fenced texts are the content of the fence).
+  (`markdown_text.extracted` undoes it; fenced texts are the content of the fence). `before` and `after` are the white
+  space at the ends of the text, which Markdown does not keep.
 - Inside a block, `<details>`, `<summary>` and `</details>` lines fold it and mean nothing.
 - A call's arguments are the JSON in its fence. A shell entry has a `command` and an `output` block.
 
-Not in it: usage, signatures, the bytes of pictures, data of extensions, blank lines around a text; tool calls, results
+Not in it: usage, signatures, the bytes of pictures, data of extensions; tool calls, results
 and thinking where they were left out (front matter: `tools`, `thinking`), and what stands before the first entry
 (`before`: how many messages).
 """
@@ -45,7 +46,7 @@ from typing import TYPE_CHECKING
 from pi_sessions.context import blocks_of, content_text
 from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats.exports import TOOLS_FOLDED, TOOLS_NONE, chosen_path, title_of
-from pi_sessions.formats.markdown_text import FENCED, PLAIN, fence, inline_code, inline_text, inserted
+from pi_sessions.formats.markdown_text import FENCED, PLAIN, Inserted, fence, inline_code, inline_text, inserted
 from pi_sessions.stored import dump
 from pi_sessions.texts import one_line
 from pi_sessions.times import format_time
@@ -199,8 +200,8 @@ def _blocks(content: object, export: Export) -> Iterator[str]:
             yield from _text(block.get("text"), first=place == 0)
         elif kind == "thinking":
             if export.thinking and _string(block.get("thinking")).strip():
-                text = inserted(_string(block.get("thinking")).strip())
-                yield _comment(BLOCK, {"type": "thinking", "form": text.form})
+                text, around = _trimmed(_string(block.get("thinking")))
+                yield _comment(BLOCK, {"type": "thinking", "form": text.form, **around})
                 yield from _folded("Thinking", text.markdown, export.replace(tools=TOOLS_FOLDED))
         elif kind == "toolCall":
             if export.tools != TOOLS_NONE:
@@ -215,13 +216,24 @@ def _blocks(content: object, export: Export) -> Iterator[str]:
 
 
 def _text(value: object, *, first: bool) -> Iterator[str]:
-    text = _string(value).strip()
+    text = _string(value)
     if not text:
         return
-    made = inserted(text)
-    if not first or made.form != PLAIN:
-        yield _comment(BLOCK, {"type": "text"} | ({} if made.form == PLAIN else {"form": made.form}))
+    made, around = _trimmed(text)
+    fields = around if made.form == PLAIN else {"form": made.form, **around}
+    if not first or fields:
+        yield _comment(BLOCK, {"type": "text", **fields})
     yield made.markdown
+
+
+def _trimmed(text: str) -> tuple[Inserted, JsonObject]:
+    """Return a text without the white space at its ends, which Markdown does not keep, and the fields that hold it."""
+    bare = text.strip()
+    if not bare:
+        return inserted(text), {}
+    start = text.index(bare)
+    around = {"before": text[:start], "after": text[start + len(bare) :]}
+    return inserted(bare), {name: blanks for name, blanks in around.items() if blanks}
 
 
 def _folded(title: str, shown: str, export: Export, *, call: bool = False) -> Iterator[str]:

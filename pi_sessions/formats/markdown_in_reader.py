@@ -61,7 +61,8 @@ class _Part:
         form = text_of(self.fields.get("form")) or PLAIN
         if form in (FENCED, QUOTED):
             markdown = _fenced(markdown)
-        return extracted(markdown, form)
+        before, after = text_of(self.fields.get("before")), text_of(self.fields.get("after"))
+        return before + extracted(markdown, form) + after
 
 
 class _Entry:
@@ -229,6 +230,8 @@ def _add(builder: SessionBuilder, entries: list[_Entry]) -> dict[str, tuple[str,
             line=entry.line,
         )
         previous = added.id
+        if added.id == fields.get("id"):
+            builder.own_ids.add(added.id)
         if isinstance(fields.get("label"), str):
             labels[added.id] = (fields["label"], None)
     return labels

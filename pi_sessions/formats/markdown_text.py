@@ -55,7 +55,7 @@ def inserted(text: str) -> Inserted:
     made = _escaped(text)
     if made is not None:
         for candidate in (Inserted(made, PLAIN), Inserted(f"{made}\n{_closing(text)}", CLOSED)):
-            if text.strip("\n") == text and _holds(candidate, text):
+            if text.strip() and text.strip("\n") == text and _holds(candidate, text):
                 return candidate
     return Inserted(fence(text), FENCED)
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from pi_loop.repair.well_formed import well_formed_text
 from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats.exports import Export
 from pi_sessions.formats.markdown import export_lines
@@ -86,12 +87,18 @@ def test_no_text_reaches_beyond_its_place(first: str, second: str) -> None:
         user(second),
     )
     _, title, read = read_document(document(entries))
+    first, second = well_formed_text(first), well_formed_text(second)
     assert title == "A \\*name\\* with \\<tags\\>"
     assert [entry.fields["id"] for entry in read] == ["e1", "e2", "e3", "e4"]
     assert [entry.fields["message"]["role"] for entry in read] == ["user", "assistant", "toolResult", "user"]
     for entry, text in ((read[0], first), (read[3], second)):
-        parts = [extracted(part.markdown, part.fields.get("form", PLAIN)) for part in entry.parts]
-        assert parts == ([text.strip()] if text.strip() else [])
+        parts = [
+            part.fields.get("before", "")
+            + extracted(part.markdown, part.fields.get("form", PLAIN))
+            + part.fields.get("after", "")
+            for part in entry.parts
+        ]
+        assert parts == ([text] if text else [])
     output = read[2].parts[0]
     assert extracted(output.markdown, output.fields["form"]) == second
     arguments = next(part for part in read[1].parts if part.fields["type"] == "toolCall")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pi_loop.repair.well_formed import well_formed_text
 from pi_sessions.errors import SourceError
 from pi_sessions.formats.exports import Export
 from pi_sessions.formats.markdown import export_lines
@@ -69,8 +70,20 @@ def test_any_text_comes_back(tmp_path: Path, texts: list[str]) -> None:
     entries = chain(*(user(text) for text in texts), answer(*({"type": "text", "text": text} for text in texts)))
     session = read_text(tmp_path, document(entries))
     said = [entry.message["content"] for entry in session.entries if entry.message]
-    assert [text.strip() for text in said[:-1]] == [text.strip() for text in texts]
-    assert [block["text"].strip() for block in said[-1]] == [text.strip() for text in texts if text.strip()]
+    texts = [well_formed_text(text) for text in texts]
+    assert said[:-1] == texts
+    assert [block["text"] for block in said[-1]] == [text for text in texts if text]
+
+
+@pytest.mark.parametrize("text", ["  indented", "ends\n\n", "\n\tboth \u2003", " ", "     ", "\n\n", "\r", "\x85a\x85"])
+def test_white_space_at_the_ends_of_a_text_comes_back(tmp_path: Path, text: str) -> None:
+    blocks = [{"type": "thinking", "thinking": f"{text}why{text}"}, {"type": "text", "text": text}]
+    session = read_text(tmp_path, document(chain(user(text), answer(*blocks))))
+    assert [entry.message["content"] for entry in session.entries if entry.message] == [text, blocks]
+
+
+def test_white_space_at_the_end_leaves_a_text_readable() -> None:
+    assert "\n\n# Plan\n" in document(chain(user("# Plan\n")))
 
 
 def test_compactions_notes_and_labels(tmp_path: Path, store: SessionStore) -> None:
