@@ -36,12 +36,13 @@ class EntryText:
         self.tools = tools
 
 
-def entry_text(kind: str, payload: str) -> EntryText:
+def entry_text(kind: str, payload: str, *, names: bool = False) -> EntryText:
     """Return the text of a stored entry.
 
     Args:
         kind: Entry type.
         payload: JSON text as it is stored; pictures may be cut out.
+        names: With the names of a call's arguments, too, as they are searched.
     """
     if kind not in KINDS or not payload:
         return EntryText("", kind)
@@ -49,13 +50,13 @@ def entry_text(kind: str, payload: str) -> EntryText:
     if not isinstance(fields, dict):
         return EntryText("", kind)
     if kind == "message":
-        return _message_text(fields)
+        return _message_text(fields, names)
     if kind in SUMMARIES:
         return EntryText(_text(fields.get("summary")), kind)
     return EntryText(content_text(fields.get("content" if kind == "custom_message" else "replacement")), kind)
 
 
-def _message_text(message: dict[str, Any]) -> EntryText:
+def _message_text(message: dict[str, Any], names: bool) -> EntryText:
     role = _text(message.get("role")) or "message"
     content = message.get("content")
     if isinstance(content, str):
@@ -71,13 +72,13 @@ def _message_text(message: dict[str, Any]) -> EntryText:
         elif kind == "thinking":
             parts.append(_text(block.get("thinking")))
         elif kind == "toolCall":
-            parts += _call_text(block, tools)
+            parts += _call_text(block, tools, names)
     if role == "toolResult":
         tools.append(_text(message.get("toolName")))
         nested = message.get("nestedCalls")
         for call in nested.get("calls") or () if isinstance(nested, dict) else ():
             if isinstance(call, dict):
-                parts += _call_text(call, tools)
+                parts += _call_text(call, tools, names)
     elif role == "bashExecution":
         parts += (_text(message.get("command")), _text(message.get("output")))
     elif role != "user":
@@ -85,22 +86,23 @@ def _message_text(message: dict[str, Any]) -> EntryText:
     return EntryText("\n".join(filter(None, parts)), role, tuple(tools))
 
 
-def _call_text(call: dict[str, Any], tools: list[str]) -> Iterator[str]:
+def _call_text(call: dict[str, Any], tools: list[str], names: bool) -> Iterator[str]:
     """Yield a call's tool and the texts among its arguments."""
     name = _text(call.get("name"))
     tools.append(name)
     yield name
-    yield from _strings(call.get("arguments"))
+    yield from _strings(call.get("arguments"), names)
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _strings(value: Any, names: bool) -> Iterator[str]:
     waiting = [value]
     while waiting:
         one = waiting.pop()
         if isinstance(one, str):
             yield one
         elif isinstance(one, dict):
-            waiting += reversed(list(one.values()))
+            parts = [part for item in one.items() for part in item] if names else list(one.values())
+            waiting += reversed(parts)
         elif isinstance(one, list):
             waiting += reversed(one)
 

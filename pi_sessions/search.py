@@ -19,6 +19,7 @@ from pi_sessions.search_index import catch_up, is_behind
 from pi_sessions.search_query import (
     ESCAPE,
     Term,
+    TimedPattern,
     compile_pattern,
     contains,
     fts_terms,
@@ -31,7 +32,6 @@ from pi_sessions.stored import well_formed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
@@ -184,7 +184,7 @@ class _Search:
         self.limit = limit
         self.query = query
         self.mode = mode
-        self.pattern: re.Pattern[str] | None = compile_pattern(query) if mode == "regex" else None
+        self.pattern: TimedPattern | None = compile_pattern(query) if mode == "regex" else None
         self.terms: tuple[Term, ...] = ()
         if mode == "fts":
             self.terms = fts_terms(query)
@@ -293,7 +293,7 @@ class _Search:
     def _scanned_rows(self, ready: bool) -> list[tuple[int, int | None]]:
         """Return key and time of entries whose stored text may have the terms."""
         where, values = self._conditions()
-        like, patterns = self._terms_in("e.payload", accents=not ready)
+        like, patterns = self._terms_in("e.payload", accents=not ready or self.mode == "substring")
         where, values = where + like, values + patterns
         return self.execute(f"select e.key, e.ts from entries e where e.kind in ({_KINDS}) {where}", values).fetchall()
 
@@ -329,7 +329,7 @@ class _Search:
         entry_id, kind, time_ms, payload = self.execute(
             "select id, kind, ts, payload from entries where key = ?", (key,)
         ).fetchone()
-        told = entry_text(kind, payload)
+        told = entry_text(kind, payload, names=True)
         if not self._has_role_and_tool(told) or not fits(told):
             return None
         text, marks = snippet(told.text, self.mark, folds=self.pattern is None)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 BATCH = 4000
+# What is indexed of an entry; an index of another form is made anew. Remembered as if it were a session's progress.
+FORM = 2
+_FORM_ROW = -1
 _STALE = (
     "select s.sid, s.written from sessions s left join indexed_sessions i on i.sid = s.sid"
     " where s.written <> coalesce(i.written, 0)"
@@ -36,7 +39,14 @@ _FORGET = "insert into entry_index(entry_index, rowid, text) values('delete', ?,
 
 def is_behind(connection: sqlite3.Connection) -> bool:
     """Whether entries were written since the index was last brought up to date."""
-    return connection.execute(f"{_STALE} limit 1").fetchone() is not None
+    return connection.execute(f"{_STALE} limit 1").fetchone() is not None or _has_other_form(connection)
+
+
+def _has_other_form(connection: sqlite3.Connection) -> bool:
+    form = "select 1 from indexed_sessions where sid = ? and written = ?"
+    if connection.execute(form, (_FORM_ROW, FORM)).fetchone() is not None:
+        return False
+    return connection.execute("select 1 from indexed_segments limit 1").fetchone() is not None
 
 
 def catch_up(
@@ -81,6 +91,9 @@ def catch_up_if_free(connection: sqlite3.Connection) -> bool:
 
 def _index_some(connection: sqlite3.Connection, room: int) -> int:
     done = 0
+    if _has_other_form(connection):
+        clear(connection)
+    connection.execute("insert or replace into indexed_sessions(sid, written) values(?, ?)", (_FORM_ROW, FORM))
     for sid, written in connection.execute(_STALE).fetchall():
         for segment, mark in connection.execute(_GROWN, (sid,)).fetchall():
             if done == room:
@@ -104,7 +117,9 @@ def _insert(connection: sqlite3.Connection, rows: Iterable[tuple[int, str, str]]
 
 
 def _texts(rows: Iterable[tuple[int, str, str]]) -> list[tuple[int, str]]:
-    return [(key, indexed_form(entry_text(kind, payload).text)) for key, kind, payload in rows if kind in KINDS]
+    return [
+        (key, indexed_form(entry_text(kind, payload, names=True).text)) for key, kind, payload in rows if kind in KINDS
+    ]
 
 
 def forget_segments(connection: sqlite3.Connection, segments: Iterable[int]) -> None:
@@ -114,6 +129,8 @@ def forget_segments(connection: sqlite3.Connection, segments: Iterable[int]) -> 
         connection: In the write transaction that deletes them; their entries must still be there.
         segments: Whole segments.
     """
+    if _has_other_form(connection):
+        clear(connection)
     for segment in segments:
         row = connection.execute("select last from indexed_segments where segment = ?", (segment,)).fetchone()
         if row is None:
@@ -131,6 +148,8 @@ def forget_from(connection: sqlite3.Connection, sid: int, key: int) -> None:
         sid: Session that wrote it; the next catch-up looks at it again.
         key: The entry, as it still stands.
     """
+    if _has_other_form(connection):
+        clear(connection)
     segment = segment_of(key)
     row = connection.execute("select last from indexed_segments where segment = ?", (segment,)).fetchone()
     if row is None or row[0] < key:

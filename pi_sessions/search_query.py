@@ -7,6 +7,7 @@ quotes around a phrase. A word matches where a word begins with it; a phrase mat
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from functools import lru_cache
 
 from pi_sessions.errors import UsageError
@@ -14,7 +15,8 @@ from pi_sessions.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from typing import Literal
 
 # Scripts written without spaces between words: each of their characters is a token of its own.
 UNSPACED = (
@@ -25,6 +27,10 @@ SNIPPET_BEFORE = 60
 SNIPPET_CHARS = 220
 SHORTEST_BEGINNING = 2
 ESCAPE = "!"
+FINAL_SIGMA = "ς"
+# What may stand between the characters of a term that a text holds in parts: accents, marks of kana.
+_MARKS_BETWEEN = "[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u064b-\u065f\u3099\u309a\uff9e\uff9f]*"
+LONGEST_MATCH_S = 5.0
 # What JSON may write as an escape although it is ASCII, and white space, which a phrase matches loosely.
 _LOOSE = frozenset("\"\\/<>&'")
 _PARTS = re.compile(r'(?:(?<=\s)|^)"(?P<phrase>[^"]*[^"\s][^"]*)(?:"|$)|(?P<word>\S+)')
@@ -47,7 +53,7 @@ class Term(Record):
     @property
     def folded(self) -> str:
         """The term as texts are compared with it."""
-        return " ".join(fold(self.text).split())
+        return " ".join(loose(self.text).split())
 
     @property
     def is_plain(self) -> bool:
@@ -94,7 +100,7 @@ def parse_terms(query: str) -> tuple[Term, ...]:
     return tuple(terms)
 
 
-def compile_pattern(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> TimedPattern:
     """Return the regular expression a person typed; case is ignored.
 
     Raises:
@@ -103,7 +109,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     if not pattern:
         raise UsageError("The pattern is empty", hint="say what to look for: pi-session search --regex 'lease|lock'")
     try:
-        return re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+        return TimedPattern(re.compile(pattern, re.IGNORECASE | re.MULTILINE))
     except re.error as error:
         raise UsageError(
             f"{pattern} is no regular expression: {error}", hint="leave out --regex to search for the words themselves"
@@ -111,18 +117,27 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 class _Folding(dict[int, str]):
-    """Maps each character to its small form without accents, one to one, so that places stay the same."""
+    """Maps each character to its small form without accents, one to one, so that places stay the same.
+
+    Args:
+        form: How unicodedata takes a character apart.
+    """
+
+    def __init__(self, form: Literal["NFD", "NFKD"]) -> None:
+        super().__init__()
+        self.form = form
 
     def __missing__(self, point: int) -> str:
         import unicodedata
 
         char = chr(point)
-        small = unicodedata.normalize("NFD", char)[0].lower()
+        small = unicodedata.normalize(self.form, char)[0].lower() if char != FINAL_SIGMA else "σ"
         self[point] = folded = small if len(small) == 1 and not 0xAC00 <= point <= 0xD7A3 else char
         return folded
 
 
-_folding = _Folding()
+_folding = _Folding("NFKD")
+_index_folding = _Folding("NFD")
 
 
 def fold(text: str) -> str:
@@ -138,6 +153,19 @@ def _fold_run(found: re.Match[str]) -> str:
     return found[0].translate(_folding)
 
 
+def loose(text: str) -> str:
+    """Return a text in small letters as it is compared: accents, width and the ways to write a character aside."""
+    return text.lower() if text.isascii() else _not_ascii.sub(lambda found: _loose_run(found[0]), text).lower()
+
+
+@lru_cache(maxsize=4096)
+def _loose_run(run: str) -> str:
+    import unicodedata
+
+    apart = unicodedata.normalize("NFKD", run).lower().replace(FINAL_SIGMA, "σ")
+    return unicodedata.normalize("NFC", "".join([char for char in apart if not unicodedata.combining(char)]))
+
+
 def indexed_form(text: str) -> str:
     """Return a text as it is indexed: without accents, characters of unspaced scripts apart."""
     return text if text.isascii() else _not_ascii.sub(lambda found: _indexed_run(found[0]), text).lower()
@@ -146,12 +174,12 @@ def indexed_form(text: str) -> str:
 # Most runs are a dash or an arrow that was met before: a text of 3,000 characters takes 43 us instead of 53.
 @lru_cache(maxsize=4096)
 def _indexed_run(run: str) -> str:
-    return _unspaced.sub(r" \g<0> ", run.translate(_folding))
+    return _unspaced.sub(r" \g<0> ", run.translate(_index_folding))
 
 
 def contains(text: str, terms: Sequence[Term]) -> bool:
     """Whether a text has all terms anywhere, inside words too; case, accents and the kind of white space aside."""
-    folded = fold(text)
+    folded = loose(text)
     line: str | None = None
     for term in terms:
         wanted = term.folded
@@ -168,7 +196,58 @@ def contains(text: str, terms: Sequence[Term]) -> bool:
 def marker(terms: Sequence[Term]) -> re.Pattern[str]:
     """Return a pattern that finds the terms in a folded text, the longer ones first."""
     wanted = sorted({term.folded for term in terms if term.folded}, key=len, reverse=True)
-    return re.compile("|".join(re.escape(each).replace(r"\ ", r"\s+") for each in wanted) or r"(?!)")
+    return re.compile("|".join(map(_marked, wanted)) or r"(?!)")
+
+
+def _marked(wanted: str) -> str:
+    return "".join(r"\s+" if char == " " else re.escape(char) + _MARKS_BETWEEN for char in wanted)
+
+
+class TimedPattern:
+    """A regular expression a person typed, which may take longer than anybody lives: it is stopped.
+
+    Time is limited where signals arrive, in a program's main thread.
+    """
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Return the first match.
+
+        Raises:
+            UsageError: that took longer than `LONGEST_MATCH_S`.
+        """
+        with self._limited():
+            return self._pattern.search(text)
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        """Return all matches; raises like `search`."""
+        with self._limited():
+            return iter(list(self._pattern.finditer(text)))
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        import signal
+        import threading
+
+        main = threading.current_thread() is threading.main_thread()
+        if not main or not hasattr(signal, "setitimer") or signal.getitimer(signal.ITIMER_REAL)[0]:
+            yield
+            return
+        before = signal.signal(signal.SIGALRM, self._stop)
+        signal.setitimer(signal.ITIMER_REAL, LONGEST_MATCH_S)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def _stop(self, _number: int, _frame: object) -> None:
+        raise UsageError(
+            f"The expression took more than {LONGEST_MATCH_S:g} seconds for one text",
+            hint="avoid repeats inside repeats, such as (a+)+, or search for the words themselves",
+        )
 
 
 def fts_terms(expression: str) -> tuple[Term, ...]:
@@ -179,7 +258,9 @@ def fts_terms(expression: str) -> tuple[Term, ...]:
     )
 
 
-def snippet(text: str, pattern: re.Pattern[str], *, folds: bool = True) -> tuple[str, tuple[tuple[int, int], ...]]:
+def snippet(
+    text: str, pattern: re.Pattern[str] | TimedPattern, *, folds: bool = True
+) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Return the part of a text around its first match on one line, and the places of all matches in that part.
 
     Args:
@@ -208,7 +289,8 @@ def _like(char: str) -> str:
         return "%"
     if char in ("%", "_", ESCAPE):
         return ESCAPE + char
-    return char if char.isascii() or (fold(char) == char and char.upper() == char) else "%"
+    # Characters of Chinese are written in one way only; all others may come in parts, or in another width.
+    return char if char.isascii() or "\u3400" <= char <= "\u9fff" else "%"
 
 
 def _like_escaped(char: str) -> str:

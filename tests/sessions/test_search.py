@@ -376,3 +376,50 @@ def test_half_a_character_that_is_stored_already_stops_no_search_and_no_export(s
     assert search(store, "heron \udc00").hits
     [entry] = store.entries(session_id)
     assert (entry.message or {})["content"] == "heron \ufffd \N{ROCKET}"
+
+
+@pytest.mark.parametrize("mode", ["words", "substring"])
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("two cafe\u0301s there", "caf\u00e9s"),
+        ("two caf\u00e9s there", "cafe\u0301s"),
+        ("two cafe\u0301s there", "cafes"),
+        ("\uff76\uff9e\uff72\uff84\uff9e", "ガイド"),
+        ("ガイド", "\uff76\uff9e\uff72\uff84\uff9e"),
+        ("ΟΔΟΣ here", "οδος"),
+        ("οδοσ here", "οδος"),
+        ("\uff21\uff22\uff23 wide", "\uff21\uff22\uff23"),
+    ],
+)
+def test_however_a_character_is_written(store: SessionStore, text: str, query: str, mode: str) -> None:
+    say(store, text)
+    assert found(store, query, mode=mode) == ["e001"]
+
+
+def test_inside_words_with_accents(store: SessionStore) -> None:
+    say(store, "deux café", "wide \uff21\uff22\uff23")
+    assert found(store, "afe", mode="substring") == ["e001"]
+    assert found(store, "bc", mode="substring") == ["e002"]
+    [hit] = search(store, "afe", mode="substring").hits
+    assert [hit.snippet[start:end] for start, end in hit.marks] == ["afé"]
+
+
+def test_names_of_arguments_are_found_and_an_index_without_them_is_made_anew(store: SessionStore) -> None:
+    session_id = store.create_session(cwd="/proj").id
+    call = {"type": "toolCall", "id": "c", "name": "bash", "arguments": {"herondepth": {"inner": 3}}}
+    store.append_many(session_id, [message("assistant", [call], provider="p", model="m")])
+    assert found(store, "herondepth") == ["e001"]
+    store.connection.execute("insert into entry_index(entry_index) values('delete-all')")
+    store.connection.execute("update indexed_sessions set written = 1 where sid = -1")
+    assert is_behind(store.connection)
+    result = search(store, "herondepth inner")
+    assert (len(result.hits), result.by, result.indexed) == (1, "index", 1)
+
+
+def test_an_expression_that_never_ends_is_stopped(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pi_sessions.search_query.LONGEST_MATCH_S", 0.2)
+    say(store, "a" * 60 + "b")
+    with pytest.raises(UsageError, match="took more than"):
+        search(store, r"(a+)+$", mode="regex")
+    assert found(store, "a+b", mode="regex") == ["e001"]
