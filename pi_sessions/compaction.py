@@ -474,6 +474,17 @@ def _chosen_cut(projected: Projected, start: int, first_kept: str) -> tuple[int,
     return place, next((back for back in range(place, start - 1, -1) if _starts_turn(projected[back])), None)
 
 
+def possible_cuts(path: Sequence[StoredEntry]) -> list[str]:
+    """Return the entries that the kept part of a path may begin with, first ones left out that leave nothing to sum up.
+
+    Args:
+        path: Root first.
+    """
+    projected = project_entries(active_entries(path))
+    start = 1 if projected and projected[0][0].type == "compaction" and projected[0][1] else 0
+    return [projected[point][0].id for point in _cut_points(projected, start) if _messages_of(projected[start:point])]
+
+
 def _cut_points(projected: Projected, start: int) -> list[int]:
     """Return the places where the kept part may begin: no tool result, and none whose call would be left behind."""
     called: dict[object, int] = {}

@@ -73,6 +73,7 @@ class StatRow(Record):
         saved: What the cache saved, US dollars, where it is known.
         saving_unknown: Usages with cached tokens whose full price is unknown.
         whole_cost: For a branch the cost of its whole path, None otherwise.
+        whole_unpriced: For a branch the usages of its whole path without a price.
         failed: For a tool its failed results, None otherwise.
         output_tokens: For a tool the estimated tokens of its results, None otherwise.
     """
@@ -88,6 +89,7 @@ class StatRow(Record):
     saved: float = 0
     saving_unknown: int = 0
     whole_cost: float | None = None
+    whole_unpriced: int = 0
     failed: int | None = None
     output_tokens: int | None = None
 
@@ -319,12 +321,14 @@ def _by_branch(store: Reading, session_id: str, uses: Sequence[Use]) -> list[Sta
     paths = {name: {segment_of(last): last for _first, last in store.forest.ranges(leaf)} for name, leaf in branches}
     groups: dict[str, list[Use]] = {name: [] for name in paths}
     wholes: dict[str, float] = dict.fromkeys(paths, 0.0)
+    unpriced = dict.fromkeys(paths, 0)
     shared: list[Use] = []
     behind: list[Use] = []
     for use in uses:
         on = [name for name, path in paths.items() if use.key <= path.get(segment_of(use.key), -1)]
         for name in on:
             wholes[name] += use.cost
+            unpriced[name] += not use.priced
         if use.session_id != session_id:
             shared.append(use)
         elif on:
@@ -333,6 +337,6 @@ def _by_branch(store: Reading, session_id: str, uses: Sequence[Use]) -> list[Sta
             behind.append(use)
     rows = [_sum(SHARED, shared)] if shared else []
     for name, group in groups.items():
-        row: StatRow = _sum(name, group).replace(whole_cost=wholes[name])
+        row: StatRow = _sum(name, group).replace(whole_cost=wholes[name], whole_unpriced=unpriced[name])
         rows.append(row)
     return rows + ([_sum(LEFT_BEHIND, behind)] if behind else [])

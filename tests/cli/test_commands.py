@@ -7,6 +7,8 @@ import pytest
 
 from tests.cli.launcher import NOW_MS, Terminal, ticking
 
+STAMP = "2026-01-05T09:00:00.000Z"
+
 
 def entries(shell: Terminal, *more: str) -> list[str]:
     """Return the ids of the path to the leaf."""
@@ -464,3 +466,31 @@ def test_durable_waits_for_the_disk(flag: list[str], talk: Terminal, monkeypatch
     monkeypatch.setattr(base, "connect", watching)
     talk.ok("label", "@", "x", *flag)
     assert seen == [bool(flag)]
+
+
+def test_undo_names_the_session_it_touched(talk: Terminal) -> None:
+    (first,) = sessions(talk)
+    talk.ok("new", "other")
+    talk.ok("append", "hello")
+    talk.ok("rm", str(first["id"]))
+    undone = talk.ok("undo").out
+    (left,) = sessions(talk)
+    assert left["id"] != first["id"]
+    assert f"In the session {left['id']} (other), main ends at " in undone
+
+
+def test_ids_that_begin_alike_are_told_apart(shell: Terminal, tmp_path: Path) -> None:
+    ids = [f"5f1e0000-0000-4000-8000-{number:012d}" for number in range(1, 4)]
+    lines: list[dict[str, object]] = [{"type": "session", "version": 3, "id": "5f1e", "timestamp": STAMP, "cwd": "/w"}]
+    for place, entry_id in enumerate(ids):
+        message = {"role": "user", "content": f"question {place}"}
+        parent = ids[place - 1] if place else None
+        lines.append({"type": "message", "id": entry_id, "parentId": parent, "timestamp": STAMP, "message": message})
+    file = tmp_path / "alike.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    shell.ok("import", str(file))
+    for columns in (60, 80, 120):
+        drawn = shell.ok("tree", "5f1e", columns=columns, env={"NO_COLOR": "1"}).out.splitlines()
+        assert [entry_id for entry_id in ids if any(entry_id in line for line in drawn)] == ids
+        assert all(len(line) <= columns for line in drawn)
+        assert all("question" in line or "quest" in line or "user:" in line for line in drawn if "5f1e0000-" in line)

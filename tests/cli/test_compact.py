@@ -167,3 +167,25 @@ def test_merge_brings_a_branch_over(long_talk: Terminal) -> None:
     merged = long_talk.ok("merge", "attempt", "--pick", ids[7])
     assert merged.out.startswith("1 message of attempt stands in ")
     assert "We decided to keep plan 3" in path(long_talk)[-1]["content"]
+
+
+def test_only_ends_that_can_be_chosen_are_named(long_talk: Terminal) -> None:
+    usage = {"input": 1, "output": 1, "cost": {"total": 0}}
+    call = {"type": "toolCall", "id": "c", "name": "bash", "arguments": {}}
+    lines = [
+        {"role": "assistant", "content": [call], "provider": "p", "model": "m", "usage": usage},
+        {"role": "toolResult", "toolCallId": "c", "toolName": "bash", "content": [{"type": "text", "text": "out"}]},
+        {"role": "user", "content": "And then?"},
+    ]
+    long_talk.ok("append", "--json-lines", "-", stdin="".join(json.dumps(line) + "\n" for line in lines).encode())
+    asked = next(entry["id"] for entry in path(long_talk) if "And" in str(entry.get("message", {}).get("content")))
+    ids = entries(long_talk)
+    called = ids[ids.index(asked) - 2]
+    for more in ((), ("--dry-run",)):
+        refused = long_talk.run("compact", "--offline", "--to", called, *more)
+        assert refused.code == 1
+        named = refused.err.partition("--to can be: ")[2].split()
+        assert ids[ids.index(asked) - 1] in named
+        assert called not in named
+        for end in named:
+            long_talk.ok("compact", "--offline", "--dry-run", "--to", end)

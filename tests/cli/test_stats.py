@@ -83,3 +83,16 @@ def test_scopes(spent: Terminal) -> None:
 
 def test_ascii_where_signs_cannot_be_shown(spent: Terminal) -> None:
     assert "####" in spent.ok("stats", encoding="cp1252").raw.decode("cp1252")
+
+
+def test_an_unknown_price_is_not_nothing(talk: Terminal) -> None:
+    talk.ok("append", "--json-lines", "-", stdin=paid("local", 50, 0))
+    told = json.loads(talk.ok("ls", "--json").out)
+    sid = told["sessions"][0]["id"]
+    assert "unknown price (" in talk.ok("show", sid).out
+    table = talk.ok("stats", "--by", "branch").out
+    rows = [line.split() for line in table.splitlines() if line.startswith(("main", "total"))]
+    assert rows
+    assert all("$0.00" not in row and "?" in row for row in rows)
+    talk.ok("append", "--json-lines", "-", stdin=paid("m", 100, 1.0))
+    assert "$1.1000 + 1 answer of unknown price (" in talk.ok("show", sid).out

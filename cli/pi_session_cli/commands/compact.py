@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pi_sessions.results import Session
     from pi_sessions.store import SessionStore
 
+ENDS_SHOWN = 4
+
 COMMAND = Command(
     name="compact",
     group="run",
@@ -73,6 +75,7 @@ def run(
     script: str | None,
 ) -> Answer:
     """Compact, or show what compacting would do."""
+    from pi_sessions.compaction import CutError
     from pi_sessions.store import SessionStore
 
     check_options(offline=offline, model=model, script=script, command="compact")
@@ -86,9 +89,14 @@ def run(
         if begin is not None:
             return sum_up_range(ctx, store, here, begin, end, kept, focus, ways, again, dry_run=dry_run)
         first_kept = None if end is None else entry_after(store, here, end)
-        if dry_run:
-            return preview(ctx, store, here, kept, first_kept, focus, ways, again)
-        return compact(ctx, store, here, kept, first_kept, focus, ways, again)
+        act = preview if dry_run else compact
+        try:
+            return act(ctx, store, here, kept, first_kept, focus, ways, again)
+        except CutError as error:
+            if end is None or first_kept is None:
+                raise
+            hint = ends_near(store, here, end) or error.hint
+            raise CutError(f"Summing up cannot end at {end}: {error}", hint=hint) from error
 
 
 def entry_id(ctx: Invocation, store: SessionStore, here: Session, word: str) -> str:
@@ -112,6 +120,18 @@ def entry_after(store: SessionStore, here: Session, last: str) -> str:
             hint="pi-session context shows the entries",
         )
     return ids[ids.index(last) + 1]
+
+
+def ends_near(store: SessionStore, here: Session, last: str) -> str:
+    """Return which entries near one `--to` can name; empty if there are none."""
+    from pi_sessions.compaction import possible_cuts
+
+    ids = [entry.id for entry in store.path(here.id)]
+    places = {entry_id: place for place, entry_id in enumerate(ids)}
+    wanted = places[last]
+    ends = sorted({places[cut] - 1 for cut in possible_cuts(store.path(here.id)) if places.get(cut)})
+    near = sorted(sorted(ends, key=lambda place: abs(place - wanted))[:ENDS_SHOWN])
+    return f"--to can be: {' '.join(ids[place] for place in near)}" if near else ""
 
 
 def plan_for(

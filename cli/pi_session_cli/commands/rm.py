@@ -13,7 +13,10 @@ COMMAND = Command(
     name="rm",
     group="care",
     help="Remove a session",
-    details="It is only marked as removed and can be brought back with undo. Forks of it are not touched.",
+    details=(
+        "It is only marked as removed; undo --op, with the number in the answer, brings it back. Forks of it are not "
+        "touched."
+    ),
     examples=("pi-session rm 7f3a", "pi-session ls --removed"),
     json="One object: sessionId, deleted, op.",
     arguments=(Argument("session", "SESSION", "Id, name or unique beginning of an id"),),

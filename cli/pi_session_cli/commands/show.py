@@ -68,7 +68,7 @@ def summary(ctx: Invocation, store: Reading, here: Session) -> Answer:
     import os
 
     from pi_session_cli.render.summary import Summary
-    from pi_sessions.totals import session_totals
+    from pi_sessions.totals import session_totals, unpriced_answers
 
     entries = store.entries(here.id)
     gone = bool(here.cwd) and os.path.isabs(here.cwd) and not os.path.isdir(here.cwd)
@@ -80,6 +80,7 @@ def summary(ctx: Invocation, store: Reading, here: Session) -> Answer:
         session_totals(entries),
         len(entries),
         gone,
+        unpriced_answers(entries),
     )
     return Answer(
         "summary",

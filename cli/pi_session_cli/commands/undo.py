@@ -53,11 +53,17 @@ def take_back(ctx: Invocation, session: str | None, op: int | None, steps: int, 
                     raise
                 said.append(f"Nothing more to {word}")
                 break
-    return Answer("done", told(results, word), (*said, *notes(results)), after(results, session, word))
+    shown = told(results, word, named=session is not None)
+    return Answer("done", shown, (*said, *notes(results)), after(results, session, word))
 
 
-def told(results: list[UndoResult], word: str) -> Done:
-    """Return what was taken back or restored."""
+def told(results: list[UndoResult], word: str, *, named: bool) -> Done:
+    """Return what was taken back or restored.
+
+    Args:
+        named: Whether the session was named, so that it need not be told.
+    """
+    from pi_session_cli.render.safe import one_line
     from pi_session_cli.render.wire import kept_json, operation_json
 
     last = results[-1].session
@@ -70,7 +76,8 @@ def told(results: list[UndoResult], word: str) -> Done:
             else f"Redid what operation {operation.undoes} did (operation {operation.id} had undone it)"
         )
     place = f"{last.branch} ends at {last.leaf or 'its start, before the first entry'}"
-    lines.append(f"The session {last.id} is removed" if last.deleted else place)
+    where = "" if named else f"In the session {last.id}{f' ({one_line(last.name)})' if last.name else ''}, "
+    lines.append(f"The session {last.id} is removed" if last.deleted else where + place)
     json = {
         "sessionId": last.id,
         "branch": last.branch,

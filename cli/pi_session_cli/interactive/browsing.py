@@ -11,7 +11,7 @@ from pi_session_cli.catalog import find, module_of
 from pi_session_cli.parse import parse
 from pi_session_cli.render.entry import OneEntry
 from pi_session_cli.render.entry import lines as entry_lines
-from pi_session_cli.render.tree import Picture, branches_by_row, id_cells, row_line
+from pi_session_cli.render.tree import IdColumn, Picture, branches_by_row, id_column, row_line
 from pi_sessions.context import entry_messages
 from pi_sessions.errors import PiSessionError
 from pi_sessions.navigate import gives_text_back
@@ -84,7 +84,8 @@ class Browsing:
         hidden = len(self.tree.entries) - sum(max(len(row.folded), 1) for row in view.rows)
         self.picture = Picture(self.session, self.tree, view, self.branches, self.labels, self.tips, hidden)
         self._names = branches_by_row(self.picture)
-        self._ids = id_cells(self.picture)
+        # By the width of the screen.
+        self._ids: dict[int | None, IdColumn] = {}
         places = {row.id: place for place, row in enumerate(view.rows)}
         for place, row in enumerate(view.rows):
             for entry in row.folded:
@@ -105,8 +106,11 @@ class Browsing:
         """
         rows = self.picture.view.rows
         first = max(0, min(self.place - height // 2, len(rows) - height))
+        if screen.columns not in self._ids:
+            self._ids[screen.columns] = id_column(self.picture, screen)
+        ids = self._ids[screen.columns]
         return [
-            (place == self.place, row_line(self.picture, place, self._names.get(place, []), self._ids, screen))
+            (place == self.place, row_line(self.picture, place, self._names.get(place, []), ids, screen))
             for place in range(first, min(first + height, len(rows)))
         ]
 

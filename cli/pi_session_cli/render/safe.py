@@ -48,9 +48,9 @@ def one_line(text: str, limit: int = 1000) -> str:
     return " ".join(line.split())[:limit]
 
 
-def short_id(entry_id: str) -> str:
+def short_id(entry_id: str, characters: int = LONGEST_ID) -> str:
     """Return an entry's id as a column shows it: whole, or the beginning of a very long one, still a good prefix."""
-    return one_line(entry_id)[:LONGEST_ID]
+    return one_line(entry_id)[:characters]
 
 
 def block(text: str) -> Iterator[str]:

@@ -83,15 +83,15 @@ def cells(row: StatRow, by: str) -> list[str]:
         first += ["-" if row.output_tokens is None else f"{row.output_tokens:,}"]
     asked = row.input + row.cache_read + row.cache_write
     cached = f"{row.cache_read / asked:.0%}" if asked else "-"
-    whole = ["-" if row.whole_cost is None else money(row.whole_cost)] if by == "branch" else []
-    return [*first, f"{row.tokens:,.0f}", cached, spent(row), *whole]
+    whole = ["-" if row.whole_cost is None else known(row.whole_cost, row.whole_unpriced)] if by == "branch" else []
+    return [*first, f"{row.tokens:,.0f}", cached, known(row.cost, row.unpriced), *whole]
 
 
-def spent(row: StatRow) -> str:
+def known(cost: float, unpriced: int) -> str:
     """Return a cost; `+ ?` where a part of it is unknown."""
-    if not row.unpriced:
-        return money(row.cost)
-    return f"{money(row.cost)} + ?" if row.cost else "?"
+    if not unpriced:
+        return money(cost)
+    return f"{money(cost)} + ?" if cost else "?"
 
 
 def money(dollars: float) -> str:

@@ -25,7 +25,7 @@ class Summary(Record):
     Attributes:
         entries: Entries in its tree.
         folder_gone: Its directory does not exist here.
-        operations: Recorded operations.
+        unpriced: Answers that used tokens and have no price.
     """
 
     session: Session
@@ -35,6 +35,7 @@ class Summary(Record):
     totals: Totals
     entries: int
     folder_gone: bool
+    unpriced: int
 
 
 def lines(data: Summary, screen: Screen) -> Iterator[str]:
@@ -63,7 +64,7 @@ def lines(data: Summary, screen: Screen) -> Iterator[str]:
         ("last", screen.full_time(session.updated_ms) if session.message_count else None),
         ("holds", f"{holds}, {count(totals.tool_calls, 'tool call')}"),
         ("model", None if session.model == UNKNOWN_MODEL else session.model),
-        ("cost", f"${totals.cost:.4f} ({tokens})" if totals.cost or any(number for number, _ in kinds) else None),
+        ("cost", f"{spent(data)} ({tokens})" if totals.cost or any(number for number, _ in kinds) else None),
         ("fork of", origin),
         ("state", ", ".join(state)),
     ]
@@ -81,6 +82,14 @@ def lines(data: Summary, screen: Screen) -> Iterator[str]:
         yield screen.paint(count(len(data.labels), "label"), "dim")
         for label in data.labels:
             yield f"  {one_line(label.entry_id)}  {screen.line(label.text, len(label.entry_id) + 4)}"
+
+
+def spent(data: Summary) -> str:
+    """Return what a session cost; a cost of nothing for tokens means that the price is not known."""
+    cost = data.totals.cost
+    if not data.unpriced:
+        return f"${cost:.4f}"
+    return f"${cost:.4f} + {count(data.unpriced, 'answer')} of unknown price" if cost else "unknown price"
 
 
 def facts(told: Iterable[tuple[str, str | None]], screen: Screen) -> Iterator[str]:

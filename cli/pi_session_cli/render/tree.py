@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pi_session_cli.render.safe import one_line, short_id
+from itertools import pairwise
+
+from pi_session_cli.render.safe import LONGEST_ID, one_line, short_id
 from pi_session_cli.render.screen import PREVIEW, WHEN_CELLS, count
 from pi_session_cli.render.width import fit, pad, width
 from pi_session_cli.render.wire import branch_json, iso, label_json, session_json
@@ -11,13 +13,18 @@ from pi_sessions.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pi_session_cli.render.screen import Screen
     from pi_sessions.results import Branch, Label, Session
     from pi_sessions.tree import Row, Tree, TreeView
 
 LEVEL_CELLS = 3
+LEAST_WORDS = 8
+# A whole UUID; what stands beside the ids in a narrow terminal; and from where the ids leave less for the picture.
+WIDEST_ID = 36
+ID_LEAVES = 24
+LONG_START = 36
 SPEAKERS = {"thinking level change": "thinking", "model change": "model", "session info": "name"}
 
 
@@ -44,32 +51,55 @@ def lines(data: Picture, screen: Screen) -> Iterator[str]:
     """Yield the heading, then one line per row."""
     yield from heading(data, screen)
     names = branches_by_row(data)
-    ids = id_cells(data)
+    ids = id_column(data, screen)
     for place in range(len(data.view.rows)):
         yield row_line(data, place, names.get(place, []), ids, screen)
 
 
-def id_cells(data: Picture) -> int:
-    """Return the width of the column of ids."""
-    return max((width(short_id(row.id)) for row in data.view.rows), default=8)
+def alike_for(first: str, second: str) -> int:
+    """Return how many first characters two texts share."""
+    ends = (place for place, (one, other) in enumerate(zip(first, second, strict=False)) if one != other)
+    return next(ends, min(len(first), len(second)))
 
 
-def row_line(data: Picture, place: int, names: list[Branch], ids: int, screen: Screen) -> str:
+class IdColumn(Record):
+    """The column of ids: how many characters of one are shown, and how wide the column is."""
+
+    characters: int
+    cells: int
+
+
+def id_column(data: Picture, screen: Screen) -> IdColumn:
+    """Return the column of ids; long ids are shown as far as it takes to tell them apart, if there is room."""
+    room = WIDEST_ID if screen.columns is None else min(WIDEST_ID, screen.columns - ID_LEAVES)
+    characters = max(min(telling_length(data.tree.entries), room), LONGEST_ID)
+    return IdColumn(characters, max((width(short_id(row.id, characters)) for row in data.view.rows), default=8))
+
+
+def telling_length(ids: Iterable[str]) -> int:
+    """Return how many first characters tell ids apart, all of them beginning alike as foreign ones may."""
+    ordered = sorted(ids)
+    alike = [alike_for(*pair) for pair in pairwise(ordered) if pair[0][:LONGEST_ID] == pair[1][:LONGEST_ID]]
+    return max(alike, default=0) + 1
+
+
+def row_line(data: Picture, place: int, names: list[Branch], ids: IdColumn, screen: Screen) -> str:
     """Return one row of the picture.
 
     Args:
         place: Index of the row.
         names: Branches that end there, from `branches_by_row`.
-        ids: Width of the column of ids.
+        ids: From `id_column`.
     """
     row = data.view.rows[place]
     is_leaf = place == data.view.selected and data.session.leaf is not None
     mark = screen.signs.leaf if is_leaf else screen.signs.active if row.active else " "
     when = clock_of(row, screen, screen.columns is not None and screen.columns < 72)
-    start = f"{mark} {pad(short_id(row.id), ids)}  {when}  "
-    connectors = connect(row, screen)
+    shown = pad(short_id(row.id, ids.characters), ids.cells)
+    start = f"{mark} {shown}  {when}  "
+    connectors = connect(row, screen, len(start))
     text = words(row, marks(data, row, names, screen), screen, len(start) + len(connectors))
-    painted = paint_start(mark, pad(short_id(row.id), ids), when, row, is_leaf, screen) if screen.colour else start
+    painted = paint_start(mark, shown, when, row, is_leaf, screen) if screen.colour else start
     return f"{painted}{screen.paint(connectors, 'dim')}{text}".rstrip()
 
 
@@ -108,7 +138,7 @@ def branches_by_row(data: Picture) -> dict[int, list[Branch]]:
     return ends
 
 
-def connect(row: Row, screen: Screen) -> str:
+def connect(row: Row, screen: Screen, used: int) -> str:
     """Return the lines of the picture left of a row's words, cut on the left where branches nest too deep."""
     cells = [" "] * (LEVEL_CELLS * row.level)
     for level in row.guides():
@@ -118,6 +148,8 @@ def connect(row: Row, screen: Screen) -> str:
         cells[place : place + LEVEL_CELLS] = screen.signs.last if row.last else screen.signs.fork
     text = "".join(cells)
     room = 60 if screen.columns is None else max(screen.columns // 4, 9)
+    if screen.columns is not None and used > LONG_START:
+        room = min(room, max(screen.columns - used - LEAST_WORDS, LEVEL_CELLS))
     return text if len(text) <= room else screen.signs.ellipsis + text[len(text) - room + len(screen.signs.ellipsis) :]
 
 
