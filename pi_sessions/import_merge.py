@@ -83,6 +83,8 @@ class Merge:
         self._shared_keys: set[int] = set()
         held = [] if fresh else store.forest.in_append_order(sid)
         self._own = {entry.id: entry.key for entry in held}
+        self._held = frozenset(self._own.values())
+        self._ids = {entry.id for entry in parsed.entries} if parsed.own_ids else set()
         self._own_below: dict[int | None, list[int]] = {}
         for entry in held:
             above = self._own.get(entry.parent_id) if entry.parent_id is not None else None
@@ -139,10 +141,30 @@ class Merge:
             agrees = self._unlabelled(self.store.forest.parent(key)) == above
             if agrees and self._says_the_same(key, entry):
                 return key
+        if entry.id in self.parsed.own_ids:
+            for key in candidates:
+                known = self._is_in_sight(key) and self._hangs_under(key, above)
+                if known and is_form_of(entry, self.store.forest.entry(key)):
+                    return key
         renamed = None if own is None else self._find_renamed(entry, parent)
         if renamed is not None:
             return renamed
         return self._find_copied(entry, parent) if self._kin else None
+
+    def _is_in_sight(self, key: int) -> bool:
+        """Whether this session sees an entry, or kin does of which the source may be a copy."""
+        if key in self._held:
+            return True
+        segment = segment_of(key)
+        return any(segment in self.store.forest.visible(sid) for sid in self._kin)
+
+    def _hangs_under(self, key: int, above: int | None) -> bool:
+        """Whether an entry is a child of another, those between them left out that the source does not have."""
+        forest = self.store.forest
+        at = self._unlabelled(forest.parent(key))
+        while at is not None and at != above and forest.entry(at).id not in self._ids:
+            at = self._unlabelled(forest.parent(at))
+        return at == above
 
     def _says_the_same(self, key: int, entry: StoredEntry) -> bool:
         stored = self.store.forest.entry(key)
@@ -332,6 +354,30 @@ def same_content(stored: StoredEntry, entry: StoredEntry) -> bool:
     if stored.payload == entry.payload and stored.extra == entry.extra:
         return True
     return stored.fields == entry.fields and stored.timestamp == entry.timestamp
+
+
+def is_form_of(entry: StoredEntry, stored: StoredEntry) -> bool:
+    """Whether an entry may be what another program's format could hold of a stored one: its text is the same.
+
+    What was edited after the export says something else and is no such form.
+    """
+    one, other = entry.message, stored.message
+    if one is None or other is None or one.get("role") != other.get("role"):
+        return one is None or other is None or other.get("role") not in ("user", "assistant", "toolResult")
+    if other.get("errorMessage"):
+        return True
+    return texts_of(one.get("content")) == texts_of(other.get("content"))
+
+
+def texts_of(content: object) -> str:
+    """Return the text of a message's content, without white space at its ends and between its blocks."""
+    if isinstance(content, str):
+        return content.strip()
+    blocks = content if isinstance(content, list) else []
+    texts = [
+        block["text"].strip() for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)
+    ]
+    return "".join(texts)
 
 
 def in_tree_order(entries: Iterable[StoredEntry]) -> Iterator[StoredEntry]:

@@ -159,7 +159,7 @@ class Importing(Origins):
         The source's id agrees, and so does either some root entry or the path: a file that is still being written may
         begin otherwise later on.
         """
-        from pi_sessions.import_merge import opening_of, same_content
+        from pi_sessions.import_merge import is_form_of, opening_of, same_content
 
         rows = self.connection.execute(
             "select distinct sid from imports where source_id = ?1 union select sid from sessions where id = ?1",
@@ -176,7 +176,10 @@ class Importing(Origins):
                 continue
             for root in roots:
                 key = self.forest.find(sid, root.id)
-                if key is not None and same_content(self.forest.entry(key), root):
+                if key is None:
+                    continue
+                stored = self.forest.entry(key)
+                if same_content(stored, root) or (root.id in parsed.own_ids and is_form_of(root, stored)):
                     return int(sid)
         row = self.connection.execute(
             "select sid from imports where source = ? and source_id = ? order by import desc limit 1",

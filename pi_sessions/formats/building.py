@@ -42,6 +42,7 @@ class SessionBuilder:
 
     Attributes:
         entries: So far, in the order of the source. A reader may change an entry's parent until `finish`.
+        own_ids: Ids given by our exporter.
         repairs, losses, unknown: As in `ParsedSession`.
     """
 
@@ -51,6 +52,7 @@ class SessionBuilder:
         self.importer = importer
         self._untimed = untimed
         self.entries: list[StoredEntry] = []
+        self.own_ids: set[str] = set()
         self.repairs: list[Repair] = []
         self.losses: list[Repair] = []
         self.unknown: list[Repair] = []
@@ -241,6 +243,7 @@ class SessionBuilder:
             title=title,
             child_of=child_of,
             copied=copied,
+            own_ids=frozenset(self.own_ids),
         )
 
     def _fill_times(self, created_ms: int | None) -> None:

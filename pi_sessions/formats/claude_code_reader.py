@@ -154,6 +154,8 @@ class _Chain:
     def _at(self, node: Node, record: JsonObject, time_ms: int | None) -> dict[str, Any]:
         ours = marked_text(mark_of(record), "id") if MARK in record else None
         own_id = ours if ours is not None and ours not in self.builder else node.uuid
+        if own_id == ours:
+            self.builder.own_ids.add(own_id)
         return {
             "id": own_id,
             "parent": None,
@@ -449,6 +451,8 @@ class _Chain:
         where: dict[str, Any] = {"parent": None, "time_ms": time_ms, "line": line, "foreign_id": None}
         made = computed_id(data, self.nodes[-1].uuid if self.nodes else "")
         where["id"] = self._free(marked_text(mark, "id") or made)
+        if where["id"] == marked_text(mark, "id"):
+            self.builder.own_ids.add(where["id"])
         if kind == "custom-title" and isinstance(record.get("customTitle"), str):
             entry = self.builder.add("session_info", {"name": record["customTitle"]}, **where)
             self.given_name = record["customTitle"].strip() or None

@@ -191,6 +191,8 @@ class _Rollout:
             number += 1
             free = f"{made}{number}"
         own_id = mark if mark is not None and mark not in self.builder else free
+        if own_id == mark:
+            self.builder.own_ids.add(own_id)
         return {"id": own_id, "parent": self.cursor, "time_ms": self._time_ms, "line": self._line, "foreign_id": None}
 
     def _keep(self, kind: str, data: JsonObject) -> None:

@@ -106,6 +106,7 @@ class ParsedSession(Record):
         child_of: For a subagent's conversation, what it belongs to; such sessions are not listed by default.
         copied: The source holds a copy of another session's beginning (`parent_ref`) whose ids or times differ: entries
             that say the same under the same parent are shared with that session.
+        own_ids: Ids of entries that our exporter wrote; what stands there may be a poorer form of the stored entry.
     """
 
     format: str
@@ -136,6 +137,7 @@ class ParsedSession(Record):
     title: str | None = None
     child_of: ChildOf | None = None
     copied: bool = False
+    own_ids: frozenset[str] = frozenset()
 
     def has_begun(self) -> bool:
         """Whether anything was said; a tool may write its settings into a file before the first prompt."""
