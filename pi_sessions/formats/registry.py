@@ -16,6 +16,7 @@ A source of several files or a database defines `stamp(path)` as well, which mus
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from pi_sessions.connection import APPLICATION_ID
@@ -35,6 +36,7 @@ HEAD_BYTES = 1 << 17
 DATABASE = b"SQLite format 3\0"
 APPLICATION_ID_BYTES = slice(68, 72)
 DATABASE_ENDINGS = frozenset((".db", ".sqlite", ".sqlite3"))
+_OWN_JSON = re.compile(rb'[\xef\xbb\xbf\s]*\{\s*"format"\s*:\s*"pi-session"')
 SESSION, COMPANION = "session", "companion"
 
 
@@ -179,6 +181,9 @@ def identify(path: str) -> Found:
         return Found(path, None, f"{path} cannot be read: {error.strerror or error}")
     if not head:
         return Found(path, None, f"{path} is empty")
+    if _OWN_JSON.match(head):
+        found = f"{path} is pi-session's JSON for programs, which is not read back (export with --format pi instead)"
+        return Found(path, None, found)
     for each in FORMATS:
         # A database holds texts of all kinds, and is read by those who know its tables or not at all.
         if head.startswith(DATABASE) and DATABASE_ENDINGS.isdisjoint(each.endings):

@@ -93,3 +93,19 @@ def test_a_reader_that_fails_costs_its_file_only(shell: Terminal, monkeypatch: p
     (refused,) = (each for each in told["files"] if each["status"] == "refused")
     assert "chat.json: internal error reading it (KeyError: 'surprise')" in refused["reason"]
     assert told["totals"]["sessions"] > 0
+
+
+def test_our_own_json_is_refused_with_the_form_that_is_read(shell: Terminal) -> None:
+    shutil.copy(FORMATS / "messages" / "chat.json", shell.folder / "chat.json")
+    assert shell.run("import", str(shell.folder / "chat.json")).code == 0
+    (listed,) = json.loads(shell.run("ls", "--all", "--json").out)["sessions"]
+    path = shell.folder / "out.json"
+    path.write_text(shell.run("export", listed["id"], "--format", "json").out)
+    ran = shell.run("import", str(path))
+    assert ran.code == 1
+    assert "--format pi" in ran.out
+    assert "lost" not in ran.out.splitlines()[0]
+    folder = shell.folder / "sub"
+    folder.mkdir()
+    path.rename(folder / "session.jsonl")
+    assert "--format pi" in shell.run("import", str(folder)).out
