@@ -137,6 +137,20 @@ class SessionBuilder:
             fields["details"] = details
         return self.add("custom_message", fields, **where)
 
+    def take_back(self, entry: StoredEntry) -> None:
+        """Take the last entry out again."""
+        assert self.entries[-1] is entry
+        self.entries.pop()
+        self._lines.pop()
+        self._foreign.pop()
+        del self._places[entry.id]
+        self.own_ids.discard(entry.id)
+        unknown = [repair for repair in self.unknown if repair.entry_id != entry.id]
+        if len(unknown) == len(self.unknown) and entry.type == "custom":
+            self._kept[str(entry.fields["customType"]).removeprefix(f"{self.format}.")] -= 1
+            self._kept += Counter()
+        self.unknown = unknown
+
     def replace(self, entry: StoredEntry, fields: JsonObject) -> None:
         """Give an entry other content: a record that was written in parts is whole only at its end."""
         entry.payload = self._text(fields, self._lines[self._places[entry.id]], entry.id)

@@ -109,6 +109,7 @@ class _Chain:
         self._unwritten: _Group | None = None
         self._answers_wanted: list[tuple[StoredEntry, JsonObject]] = []
         self._open_boundary: Node | None = None
+        self.held_back: list[int] = []
         self._model = ""
 
     # --- records with a uuid --------------------------------------------------------------------------------------
@@ -488,6 +489,7 @@ class _Chain:
             if name:
                 message["toolName"] = name
                 self.builder.replace(entry, message)
+        self._hold_back_boundary()
         for node in self.nodes:
             if node.is_boundary and node.fields is not None and not node.fields["summary"] and node.entry is not None:
                 node.entry.type = "custom"
@@ -495,6 +497,21 @@ class _Chain:
                 self.builder.replace(node.entry, {"customType": f"{NAME}.compact_boundary", "data": data})
                 node.is_boundary = False
         return link(self.builder, self.nodes, self.named, self.last_prompt, is_side=bool(self.key))
+
+    def _hold_back_boundary(self) -> None:
+        """Leave out a compaction at the very end whose summary is still to be written; a later import finds both."""
+        last = self._open_boundary
+        if last is None or last.fields is None or last.fields["summary"] or last.entry is None:
+            return
+        if any(node.line > last.line and not node.is_meta for node in self.nodes):
+            return
+        behind = [node for node in self.nodes if node.line >= last.line]
+        self.nodes = self.nodes[: len(self.nodes) - len(behind)]
+        for node in reversed(behind):
+            self.named.pop(node.uuid, None)
+            assert node.entry is not None
+            self.builder.take_back(node.entry)
+            self.held_back.append(node.line)
 
 
 class _Transcript:
@@ -591,6 +608,11 @@ class _Transcript:
     def _session(self, chain: _Chain, session_id: str, *, lines: JsonLines | None, **told: Any) -> ParsedSession:
         leaf = chain.finish_links()
         builder = chain.builder
+        for line in chain.held_back:
+            self.lines.hold_back(line)
+        if chain.held_back:
+            found = "a compaction without its summary is left for a later import, when that is written"
+            builder.repairs.append(_repair(chain.held_back[-1], "unfinished", found))
         constant = {name: value for name, value in chain.constant.items() if name != "cwd"}
         told |= {
             "id": session_id,

@@ -157,6 +157,10 @@ class JsonLines:
         if known is None or _ORDER.index(what) < _ORDER.index(known):
             self._use[line] = what
 
+    def hold_back(self, line: int) -> None:
+        """Say that a line gave nothing after all."""
+        self._use[line] = "skipped"
+
     def repair(self, line: int | None, code: str, message: str, entry_id: str | None = None) -> None:
         """Note a repair."""
         self.repairs.append(Repair(line, code, message, entry_id))

@@ -348,3 +348,24 @@ def test_a_uuid_that_is_there_with_other_content_gets_an_id_of_its_own(
     (session,) = read_all(write_lines(tmp_path / "s.jsonl", start, first, other))
     assert [entry.id for entry in session.entries] == ["a", "b", "b-2"]
     assert codes(session) == [(3, "duplicate_id")]
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+def test_a_compaction_waits_for_its_summary(tmp_path: Path, behind: int) -> None:
+    start = [record("user", "a", None, "Begin", 1), record("assistant", "b", "a", [{"type": "text", "text": "Yes"}], 2)]
+    boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "c", "parentUuid": None, "sessionId": "s",
+                "logicalParentUuid": "b", "timestamp": "2026-04-01T10:01:00.000Z", "compactMetadata": {}}  # fmt: skip
+    note = [{"type": "mode", "mode": "normal", "sessionId": "s"}] * behind
+    summary = {**record("user", "d", "c", "What was said.", 3), "isCompactSummary": True}
+    path = tmp_path / "s.jsonl"
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        (early,) = read_all(write_lines(path, *start, boundary, *note))
+        assert ([entry.id for entry in early.entries], codes(early)) == (["a", "b"], [(3, "unfinished")])
+        assert (early.kept, early.leaf) == ((), "b")
+        store.import_session(early)
+        (whole,) = read_all(write_lines(path, *start, boundary, *note, summary))
+        result = store.import_session(whole)
+        assert (result.added, result.shared) == (1 + behind, 2)
+        kinds = [entry.type for entry in store.entries("s")]
+        assert kinds == ["message", "message", "compaction", *["custom"] * behind]
+        assert store.path("s")[2].fields["summary"] == "What was said."
