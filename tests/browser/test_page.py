@@ -210,6 +210,13 @@ def test_light_and_dark(new_page: NewPage, sample: Path) -> None:
 def test_a_phone_shows_the_talk_and_opens_the_tree(new_page: NewPage, sample: Path) -> None:
     page = new_page(viewport={"width": 390, "height": 800}, has_touch=True).open(sample)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    # However long the branch is called, every button of the toolbar is on the screen.
+    page.evaluate("document.querySelector('#branch').selectedOptions[0].text = 'release candidate '.repeat(9)")
+    for name in ("tools", "thinking", "theme", "keys"):
+        box = page.locator(f"#{name}").bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
     assert not page.locator("#tree").is_visible()
     page.locator("#side-button").tap()
     page.locator("#tree .row", has_text="The nightly import").first.tap()
