@@ -72,8 +72,8 @@ def test_a_number_too_large_becomes_null_and_the_word_stays() -> None:
     assert value_text({"b": "Infinity"}) == ('{"b":"Infinity"}', False)
 
 
-def test_halves_of_pairs_and_deep_values_are_written_as_before() -> None:
-    assert value_text({"a": "\ud83d"}) == ('{"a":"\\ud83d"}', False)
+def test_halves_of_pairs_become_replacement_signs_and_deep_values_are_written() -> None:
+    assert value_text({"a": "\ud83d"}) == ('{"a":"\ufffd"}', False)
     deep: object = 1
     for _ in range(400):
         deep = [deep]
