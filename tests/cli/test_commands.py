@@ -490,6 +490,9 @@ def test_ids_that_begin_alike_are_told_apart(shell: Terminal, tmp_path: Path) ->
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     shell.ok("import", str(file))
     for columns in (60, 80, 120):
+        told = shell.ok("context", "5f1e", columns=columns, env={"NO_COLOR": "1"}).out.splitlines()
+        assert columns == 60 or [entry_id for entry_id in ids if any(entry_id in line for line in told)] == ids
+        assert all(len(line) <= columns for line in told)
         drawn = shell.ok("tree", "5f1e", columns=columns, env={"NO_COLOR": "1"}).out.splitlines()
         assert [entry_id for entry_id in ids if any(entry_id in line for line in drawn)] == ids
         assert all(len(line) <= columns for line in drawn)

@@ -13,8 +13,9 @@ from pi_loop.abort import AbortController
 from pi_loop.events import MessageEnd, ToolExecutionStart
 from pi_loop.hooks import error_text
 from pi_loop.loop import run_loop_continue
-from pi_loop.types import AgentContext, LoopConfig
-from pi_sessions.messages import AssistantMessage, ToolResultMessage, UserMessage
+from pi_loop.tool_calls import CallOutcome, NestedHooks, run_tool_call
+from pi_loop.types import AgentContext, LoopConfig, Tool, ToolResult
+from pi_sessions.messages import AssistantMessage, ToolCall, ToolResultMessage, UserMessage
 from tests.loop.agent_world import MODEL, Plan, Trouble, World, problems_of
 
 BACKENDS = ("asyncio", "trio")
@@ -45,6 +46,27 @@ def test_an_exception_without_a_text_is_named_by_its_class() -> None:
     assert error_text(SilentError()) == "SilentError"
     assert error_text(ValueError()) == "ValueError"
     assert error_text(ValueError("why")) == "why"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_tool_that_raises_an_exception_without_a_text_has_a_result(backend: str) -> None:
+    async def execute(*_: object) -> ToolResult:
+        raise SilentError
+
+    def before(*_: object) -> None:
+        raise SilentError
+
+    call = ToolCall(id="c", name="t", arguments={})
+    context = AgentContext([], [Tool(name="t", description="", parameters={}, execute=execute)])
+    answer = AssistantMessage(content=[call])
+    for hooks in (None, NestedHooks(before_tool_call=before)):
+
+        async def main(hooks: NestedHooks | None = hooks) -> CallOutcome:
+            return await run_tool_call(call, assistant_message=answer, context=context, hooks=hooks)
+
+        outcome = anyio.run(main, backend=backend)
+        assert outcome.is_error
+        assert [block.text for block in outcome.result.content if block.type == "text"] == ["SilentError"]
 
 
 def tasks_alive() -> int:

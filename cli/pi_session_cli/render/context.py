@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pi_session_cli.render.safe import one_line, short_id
 from pi_session_cli.render.screen import count
+from pi_session_cli.render.tree import id_characters
 from pi_session_cli.render.width import pad, width
 from pi_session_cli.render.wire import session_json
 from pi_session_cli.render.words import ROLES, STYLES, message_gist
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pi_sessions.tokens import ContextEstimate
 
 BAR_CELLS = 40
+# Tokens, mark, speaker and the least of the words.
+BESIDE_IDS = 36
 DEAREST = 3
 SHARE_STYLES = {
     "system": ("dim",),
@@ -67,9 +70,10 @@ def lines(data: Contents, screen: Screen) -> Iterator[str]:
     yield ""
     yield from share_lines(data, screen)
     yield ""
-    rows = [(tokens_of(each.message), short_id(each.entry_id), each.message) for each in context.messages]
+    characters = id_characters({each.entry_id for each in context.messages}, screen, BESIDE_IDS)
+    rows = [(tokens_of(each.message), short_id(each.entry_id, characters), each.message) for each in context.messages]
     ids = max(width(entry_id) for _, entry_id, _ in rows)
-    most = {short_id(entry_id) for entry_id, _ in dearest(context, DEAREST)} if len(rows) > DEAREST else set()
+    most = {short_id(each, characters) for each, _ in dearest(context, DEAREST)} if len(rows) > DEAREST else set()
     for tokens, entry_id, message in rows:
         role = str(message.get("role"))
         who = one_line(NAMES.get(role, role))

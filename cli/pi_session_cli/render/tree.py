@@ -70,10 +70,19 @@ class IdColumn(Record):
 
 
 def id_column(data: Picture, screen: Screen) -> IdColumn:
-    """Return the column of ids; long ids are shown as far as it takes to tell them apart, if there is room."""
-    room = WIDEST_ID if screen.columns is None else min(WIDEST_ID, screen.columns - ID_LEAVES)
-    characters = max(min(telling_length(data.tree.entries), room), LONGEST_ID)
+    """Return the column of ids."""
+    characters = id_characters(data.tree.entries, screen)
     return IdColumn(characters, max((width(short_id(row.id, characters)) for row in data.view.rows), default=8))
+
+
+def id_characters(ids: Iterable[str], screen: Screen, leaves: int = ID_LEAVES) -> int:
+    """Return how much of ids is shown: long ones as far as it takes to tell them apart, if there is room.
+
+    Args:
+        leaves: Cells of a line that ids may not take.
+    """
+    room = WIDEST_ID if screen.columns is None else min(WIDEST_ID, screen.columns - leaves)
+    return max(min(telling_length(ids), room), LONGEST_ID)
 
 
 def telling_length(ids: Iterable[str]) -> int:
