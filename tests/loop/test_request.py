@@ -9,6 +9,7 @@ import pytest
 from pi_loop.bodies import BodyOptions, body_for
 from pi_loop.request import CONTINUE, INTERRUPTED, build_request, wire_messages
 from pi_loop.target import CHAT, Target
+from pi_sessions.context import ContextMessage
 from pi_sessions.messages import parse_messages
 from tests.loop.request_support import (
     CLAUDE,
@@ -481,7 +482,16 @@ def test_lone_surrogates_become_replacement_characters(target: Target) -> None:
     assert request.messages[0]["content"][0]["text"] == "Valid pair \U0001f680 and a cut one \ufffd… end"
     assert request.messages[1]["content"][0]["arguments"] == {"command": "echo \ufffd", "\ufffdkey": "v"}
     assert request.messages[2]["content"][0]["text"] == "out \ufffd heron"
-    assert codes(request.repairs) == [("lone_surrogate", f"5a00000{place}") for place in (1, 2, 3)]
+    assert codes(request.repairs) == [], "the store holds replacement characters already"
+    assert "\ufffd" in str(body)
+
+
+@every_target
+def test_lone_surrogates_that_never_were_stored_become_replacement_characters(target: Target) -> None:
+    cut = [ContextMessage("m1", {"role": "user", "content": "a cut one \ud83d… end", "timestamp": 1})]
+    request, body = accepted(cut, target)
+    assert shape(request.messages) == [("user", "a cut one \ufffd… end")]
+    assert codes(request.repairs) == [("lone_surrogate", "m1")]
     assert "\ufffd" in str(body)
 
 

@@ -113,7 +113,10 @@ def test_the_last_user_message_survives_and_the_next_compaction_sees_what_was_ke
     more = [*after, entry("q", "done", "message", message={"role": "user", "content": "next"})]
     more.append(entry("a", "q", "message", message={"role": "assistant", "content": [], "stopReason": "stop"}))
     second = prepare_compaction(more, keeping(0))
-    assert second is not None
+    if second is None:
+        # Only the question asked since is left, and the last user message is never summed up alone.
+        assert not plan.kept
+        return
     assert second.previous_summary == done.summary
     assert [*second.summarized(), *second.kept][: len(plan.kept)] == list(plan.kept)
 
