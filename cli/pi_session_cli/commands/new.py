@@ -16,7 +16,7 @@ COMMAND = Command(
     details=(
         "It becomes the current session of this directory. Its id is printed; the store is made when there is none."
     ),
-    examples=("pi-session new", 'pi-session new "flaky test" --cwd ~/work/app'),
+    examples=("pi-session new", 'pi-session new "flaky test" --cwd ~/src/app'),
     json="One object: the session (id, name, cwd, created, updated, messageCount, branch, leaf, ...).",
     arguments=(Argument("name", "NAME", "Name of the session", required=False),),
     options=(
