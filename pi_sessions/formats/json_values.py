@@ -33,6 +33,8 @@ def quick_object(raw: bytes | str) -> JsonObject | None:
 def value_text(value: object) -> tuple[str, bool]:
     """Return compact JSON text, as `stored.dump` writes it, but null for infinite numbers, since JSON has none.
 
+    Small fractions are spelt as JavaScript spells them (`0.00006` for `6e-05`).
+
     Returns:
         The text, and whether there were infinite numbers.
     """
