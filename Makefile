@@ -34,7 +34,7 @@ bench: $(READY)
 	$(BIN)/python -m tests.benchmarks
 
 soak: $(READY)
-	$(BIN)/python -m pytest -q -m soak
+	HYPOTHESIS_PROFILE=default $(BIN)/python -m pytest -q -m soak
 
 interop: $(READY)
 	sh tests/interop/install.sh

@@ -1,6 +1,13 @@
 """Options of the whole test run."""
 
+import os
+
 import pytest
+from hypothesis import settings
+
+# `make test` tries the same examples every time, so that a change is judged by itself; `make soak` tries new ones.
+settings.register_profile("steady", derandomize=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
