@@ -398,7 +398,7 @@ class _Search:
         for term in self.terms:
             patterns = term.like_patterns
             if set("".join(patterns)) != {"%"}:
-                where += f" and ({' or '.join(like for _ in patterns)}{other})"
+                where += f" and ({' or '.join(like for _ in patterns)}{'' if term.has_one_form else other})"
                 values += patterns
         return where, values
 

@@ -62,6 +62,11 @@ class Term(Record):
         return bare.isalnum() and not _unspaced.search(bare)
 
     @property
+    def has_one_form(self) -> bool:
+        """Whether it is written in one way only: Chinese characters have no case, no accents and no widths."""
+        return all("\u3400" <= char <= "\u9fff" for char in self.text)
+
+    @property
     def index_query(self) -> str | None:
         """The term in the language of the index, None when it holds nothing that is indexed."""
         if not _TOKEN.search(self.text):
