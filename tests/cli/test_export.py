@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pi_session_cli.commands.export import FORMS, PATH, TREE
 from tests.cli.launcher import Terminal
 from tests.cli.test_pictures import SAMPLE
 from tests.sessions.pi_files import CASES
+from tests.sessions.test_secrets import SETTINGS, SHAPES, key_of
 
 NAMES = [form.name for form in FORMS]
 READ = {"markdown": "markdown", "html": "html", "json": "json", "openai": "json", "anthropic": "json"}
@@ -57,6 +59,31 @@ def test_no_secret_is_left_in_any_form(secrets: tuple[Terminal, list[str]], form
     assert "4f2a9c1e8b7d6a5f4e3d2c1b0a9f8e7d6c5b4a39" in ran.out
     assert "00000000-0000-7000-8000-000000000129" in ran.out
     assert re.search(r"^Replaced \d+ likely secrets$", ran.err, re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[Terminal, list[str]]:
+    """Return a shell with a session in which a made-up key of every published shape stands in every setting."""
+    shell = Terminal(tmp_path_factory.mktemp("corpus"), cwd="/home/dev/demo")
+    chance = random.Random(6)
+    keys, lines = [], []
+    for shape in SHAPES:
+        for setting in SETTINGS:
+            keys.append(key_of(shape, chance))
+            content = [{"type": "text", "text": setting.format(keys[-1])}]
+            lines.append(json.dumps({"role": "user", "content": content, "timestamp": 1772442000000}))
+    shell.ok("new", "corpus")
+    shell.ok("append", "--json-lines", "-", stdin="\n".join(lines).encode())
+    return shell, keys
+
+
+@pytest.mark.parametrize("form", NAMES)
+def test_no_key_of_a_generated_corpus_is_left_in_any_form(corpus: tuple[Terminal, list[str]], form: str) -> None:
+    shell, keys = corpus
+    plain = exported(shell, form, "--no-redact")
+    assert sum(key in plain for key in keys) == len(keys), "the corpus goes out when nothing is replaced"
+    safe = exported(shell, form, "--redact")
+    assert not [key for key in keys if key[-CUT:] in safe]
 
 
 def test_a_page_is_redacted_unless_that_is_refused(secrets: tuple[Terminal, list[str]]) -> None:
