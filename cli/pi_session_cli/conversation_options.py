@@ -25,11 +25,21 @@ RECOVER = Option(
 )
 
 
-def tools(default: str) -> Option:
-    """Return the option `--tools` with its default named."""
-    return Option("tools", ("--tools",), f"{TOOLS_HELP} (default: {default})", "text", "TOOLS")
+def conversation_options(*, tools: str, unasked: str) -> tuple[Option, ...]:
+    """Return the options of a command that talks to a model.
 
-
-def approve(unattended: str) -> Option:
-    """Return the option `--approve`; `unattended` says what happens to other calls."""
-    return Option("approve", ("--approve",), f"{APPROVE_HELP} ({unattended})", "text", "TOOLS")
+    Args:
+        tools: What `--tools` is when it is not given.
+        unasked: What becomes of calls that `--approve` does not let through.
+    """
+    return (
+        MODEL,
+        THINK,
+        Option("tools", ("--tools",), f"{TOOLS_HELP} (default: {tools})", "text", "TOOLS"),
+        Option("approve", ("--approve",), f"{APPROVE_HELP} ({unasked})", "text", "TOOLS"),
+        SYSTEM,
+        ALLOW,
+        CWD,
+        SCRIPT,
+        RECOVER,
+    )

@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 from pi_session_cli.answers import Answer
-from pi_session_cli.conversation_options import (
-    ALLOW,
-    BRANCH,
-    CWD,
-    MODEL,
-    RECOVER,
-    SCRIPT,
-    SYSTEM,
-    THINK,
-    approve,
-    tools,
-)
+from pi_session_cli.conversation_options import BRANCH, conversation_options
 from pi_session_cli.declare import SESSION_ARGUMENT, Command, Option
 from pi_sessions.errors import UsageError
 
@@ -42,15 +31,7 @@ COMMAND = Command(
     options=(
         Option("pick", ("--pick",), "Choose the session from a list that narrows as you type"),
         BRANCH,
-        MODEL,
-        THINK,
-        tools("all"),
-        approve("others ask"),
-        SYSTEM,
-        ALLOW,
-        CWD,
-        SCRIPT,
-        RECOVER,
+        *conversation_options(tools="all", unasked="others ask"),
     ),
     writes=True,
 )

@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 from pi_session_cli.answers import Answer
-from pi_session_cli.conversation_options import (
-    ALLOW,
-    BRANCH,
-    CWD,
-    MODEL,
-    RECOVER,
-    SCRIPT,
-    SYSTEM,
-    THINK,
-    approve,
-    tools,
-)
+from pi_session_cli.conversation_options import BRANCH, conversation_options
 from pi_session_cli.declare import SESSION_OPTION, Argument, Command, Option
 from pi_sessions.errors import UsageError
 
@@ -49,15 +38,7 @@ COMMAND = Command(
         Option("fork_from", ("--fork-from",), "Go on in a fork that ends at this entry", "text", "ENTRY"),
         BRANCH,
         Option("no_session", ("--no-session",), "Store nothing"),
-        MODEL,
-        THINK,
-        tools("read"),
-        approve("others get an error"),
-        SYSTEM,
-        ALLOW,
-        CWD,
-        SCRIPT,
-        RECOVER,
+        *conversation_options(tools="read", unasked="others get an error"),
     ),
     writes=True,
 )
