@@ -29,7 +29,9 @@ REFUSED = "The call was not executed: the person refused it. Ask them before you
 
 @dataclass(slots=True)
 class Approval:
-    """Decides on calls; its two methods are the hooks of a run.
+    """Decides on calls; `before` and `after` are the hooks of a run.
+
+    What a person always allows is a tool, not a call, and ends with this object, unless another one takes its place.
 
     Args:
         free: Tools whose calls need nobody's word beyond those that change nothing; `all` for all.
@@ -78,6 +80,19 @@ class Approval:
             return None
         details = call.result.details if isinstance(call.result.details, dict) else {}
         return ToolResult(details={**details, "approvedBy": by})
+
+    @property
+    def granted(self) -> tuple[str, ...]:
+        """Tools the person always allows, sorted by name."""
+        return tuple(sorted(self._granted))
+
+    def take_over(self, earlier: "Approval") -> None:
+        """Let go through what the person always allowed before; the caller sees to it that the same is meant.
+
+        Args:
+            earlier: The approval this one takes the place of.
+        """
+        self._granted |= earlier._granted
 
     def _approve(self, tool_call: ToolCall, by: str) -> None:
         self._by[id(tool_call)] = (tool_call, by)

@@ -151,6 +151,58 @@ def test_changing_calls_are_asked_about_and_the_decision_is_kept(person: Person)
     assert "the person refused it" in results[1]["content"][0]["text"]
 
 
+def test_what_is_always_allowed_holds_until_you_leave_and_in_this_folder_only(person: Person) -> None:
+    def touch(name: str) -> dict[str, object]:
+        return {"calls": [{"name": "bash", "arguments": {"command": f"touch {name}"}}]}
+
+    (person.work / "elsewhere").mkdir()
+    person.run("new", "--cwd", "elsewhere", "other place")
+    # A fork begins the script again.
+    steps = [step for name in "abc" for step in (touch(name), f"Made {name}.")]
+    with person.resume("lease bug", *person.script(*steps)) as terminal:
+        terminal.sees(READY)
+        terminal.types("go")
+        terminal.sees('Allow bash(command="touch a")?  y yes, a always for bash, n no')
+        terminal.types("a")
+        terminal.sees("Made a.")
+        person.until_idle("go", "", "Made a.")
+        for typed, seen, made in (
+            ("/fork --name side", "Always allowed here until you leave: bash", "Made a."),
+            ("/rewind @-1 --exact", "now ends at", "Made b."),
+            ("/model anthropic/claude-sonnet-5", "Model: anthropic/claude-sonnet-5", "Made c."),
+        ):
+            terminal.types(typed)
+            terminal.sees(seen)
+            terminal.types("again")
+            terminal.sees(made)
+            person.until_idle(made)
+        assert terminal.seen.count("• bash(") == 4
+        terminal.types("/fork 'other place' --name there")
+        terminal.sees("elsewhere you are asked again about bash")
+        terminal.types("and here")
+        terminal.sees('Allow bash(command="touch a")?')
+        terminal.types("n")
+        terminal.sees("Made a.")
+        person.until_idle("Made a.")
+        assert terminal.leaves() == 0
+    assert [(path.name, path.is_dir()) for path in sorted(person.work.rglob("*"))] == [
+        *((name, False) for name in "abc"),
+        ("elsewhere", True),
+    ]
+    with person.store() as store:
+        sessions = {session.name or "": session.id for session in store.sessions(limit=None)}
+    by = {
+        name: [
+            (message.get("details") or {}).get("approvedBy")
+            for message in person.messages(sessions[name])
+            if message["role"] == "toolResult"
+        ]
+        for name in ("side", "there")
+    }
+    # The way to the first call of the fork was left by the rewind.
+    assert by == {"side": ["person, always"] * 3, "there": [None]}
+
+
 def test_an_open_question_is_no_when_the_run_is_stopped(person: Person) -> None:
     steps = ({"calls": [{"name": "bash", "arguments": {"command": "touch no.txt"}}]}, "Stopped.", "Here.")
     with person.resume(*person.script(*steps)) as terminal:

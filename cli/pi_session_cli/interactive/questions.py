@@ -52,7 +52,8 @@ class Questions:
             # What was typed until now was not meant as an answer.
             buffer.reset()
         self._answered = anyio.Event()
-        self.text = f"Allow {call_line({'name': name, 'arguments': args}, False)}?  y yes, a always, n no"
+        asked = call_line({"name": name, "arguments": args}, False)
+        self.text = f"Allow {asked}?  y yes, a always for {name}, n no"
         self._changed()
         try:
             await self._answered.wait()

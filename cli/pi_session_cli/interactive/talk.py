@@ -95,6 +95,7 @@ class Talk:
         self.printer = LivePrinter(ctx.stdout, ctx.screen, self.redraw)
         self.moves = Moves(self)
         self.talk: Conversation
+        self._opened: Conversation | None = None
 
     # --- opening ------------------------------------------------------------------------------------------------
 
@@ -104,18 +105,27 @@ class Talk:
         Raises:
             CannotError: its model cannot be used.
         """
-        self.renew(session)
+        asks_again = self.renew(session)
         self.store.set_current(self.ctx.place, session.id)
         opening = await opening_of(self.store, self.talk)
         self.tokens = opening.tokens
         for line in opening_view.lines(opening, self.ctx.screen):
             self.printer.write(line)
+        if asks_again:
+            self.printer.note(f"In {self.talk.workspace.root} you are asked again about {', '.join(asks_again)}")
+        elif self.talk.approval.granted:
+            self.printer.note(f"Always allowed here until you leave: {', '.join(self.talk.approval.granted)}")
         for text in history_of(self.store, self.talk):
             self.prompt.history.append_string(text)
         self.redraw()
 
-    def renew(self, session: Session) -> None:
+    def renew(self, session: Session) -> tuple[str, ...]:
         """Make the runner of a session anew, as the wishes are now.
+
+        What the person always allows goes on to hold where tools work in the same folder, and nowhere else.
+
+        Returns:
+            Tools that were always allowed and are asked about again, as the folder is another one.
 
         Raises:
             CannotError: the model cannot be used.
@@ -123,6 +133,13 @@ class Talk:
         ask = self.questions.ask
         self.talk = begin(self.ctx, self.store, session, self.wishes, command="resume", default_tools="all", ask=ask)
         self.talk.runner.subscribe(self._hear)
+        before, self._opened = self._opened, self.talk
+        if before is None:
+            return ()
+        if before.workspace.root != self.talk.workspace.root:
+            return before.approval.granted
+        self.talk.approval.take_over(before.approval)
+        return ()
 
     def as_now(self) -> Wishes:
         """Return wishes for another session that keep the model and the level of now."""
