@@ -8,5 +8,6 @@ if ! command -v npm > /dev/null; then
     exit 1
 fi
 npm install --prefix "$here" --no-save --no-package-lock --no-audit --no-fund --loglevel=error \
-    node@22.20.0 @earendil-works/pi-coding-agent@1.6.0
+    node@22.20.0 @earendil-works/pi-coding-agent@1.6.0 \
+    @anthropic-ai/claude-code@2.1.332 @openai/codex@0.171.0
 "$here/node_modules/.bin/node" --version

@@ -30,6 +30,7 @@ class Answer:
 
     Args:
         text: What the model says.
+        thinking: What it thinks before it; in the protocols of Anthropic and of Responses, with a signature.
         calls: Tools it calls, name and arguments; ids are made of the answer's number.
         tokens: Input tokens it counted.
         status: An error instead, with this status; 400 is a context that is too long.
@@ -38,6 +39,7 @@ class Answer:
     """
 
     text: str = ""
+    thinking: str = ""
     calls: tuple[tuple[str, Json], ...] = ()
     tokens: int = 100
     status: int = 200
@@ -50,10 +52,18 @@ class MockServer:
 
     Args:
         answers: In the order of the requests; requests for a summary get one of `SUMMARIES`.
+        name: What the ids of its messages and calls begin with; two servers that talk in one session need two names.
+        summaries: Text in a request and the answer it gets, whenever it comes.
+
+    Attributes:
+        requests: The bodies of all requests, in their order.
     """
 
-    def __init__(self, answers: list[Answer]) -> None:
+    def __init__(self, answers: list[Answer], *, name: str = "n", summaries: dict[str, str] | None = None) -> None:
         self.answers = answers
+        self.name = name
+        self.requests: list[Json] = []
+        self._by_text = SUMMARIES if summaries is None else summaries
         self.asked = 0
         self.summaries = 0
         self.release = threading.Event()
@@ -80,8 +90,9 @@ class MockServer:
     def take(self, body: Json) -> tuple[int, Answer]:
         """Give the number of a request and its answer."""
         with self._lock:
+            self.requests.append(body)
             asked = json.dumps(body)
-            summary = next((text for mark, text in SUMMARIES.items() if mark in asked), None)
+            summary = next((text for mark, text in self._by_text.items() if mark in asked), None)
             if summary is not None:
                 self.summaries += 1
                 return 0, Answer(text=summary)
@@ -118,7 +129,7 @@ class MockServer:
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream")
                 self.end_headers()
-                opening, ending = STREAMS[api](f"n{number}", answer)
+                opening, ending = STREAMS[api](f"{server.name}{number}", answer)
                 for event in opening:
                     self.wfile.write(_line(event))
                 self.wfile.flush()
@@ -178,17 +189,26 @@ def _responses(name: str, answer: Answer) -> tuple[list[Json], list[Json]]:
     opening: list[Json] = [{"type": "response.created", "response": {**head, "output": []}}]
     ending: list[Json] = []
     output: list[Json] = []
+    if answer.thinking:
+        thought: Json = {"type": "reasoning", "id": f"rs_{name}", "encrypted_content": f"sealed {name}", "content": []}
+        thought["summary"] = [{"type": "summary_text", "text": answer.thinking}]
+        opening += [
+            {"type": "response.output_item.added", "output_index": 0, "item": {**thought, "summary": []}},
+            {"type": "response.output_item.done", "output_index": 0, "item": thought},
+        ]
+        output.append(thought)
+    at["output_index"] = len(output)
     if answer.text:
         begun = {**item, "status": "in_progress", "content": []}
         opening += [
-            {"type": "response.output_item.added", "output_index": 0, "item": begun},
+            {"type": "response.output_item.added", "output_index": len(output), "item": begun},
             {"type": "response.content_part.added", **at, "part": {**part, "text": ""}},
             {"type": "response.output_text.delta", **at, "delta": answer.text},
         ]
         ending += [
             {"type": "response.output_text.done", **at, "text": answer.text},
             {"type": "response.content_part.done", **at, "part": part},
-            {"type": "response.output_item.done", "output_index": 0, "item": item},
+            {"type": "response.output_item.done", "output_index": len(output), "item": item},
         ]
         output.append(item)
     for place, call_id, tool, arguments in _calls(name, answer):
@@ -212,6 +232,10 @@ def _responses(name: str, answer: Answer) -> tuple[list[Json], list[Json]]:
     return opening, ending
 
 
+def _delta(index: int, delta: Json) -> Json:
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
 def _anthropic(name: str, answer: Answer) -> tuple[list[Json], list[Json]]:
     head = {"id": f"msg_{name}", "type": "message", "role": "assistant", "model": "m", "content": []}
     usage = {"input_tokens": answer.tokens, "output_tokens": 1}
@@ -219,23 +243,28 @@ def _anthropic(name: str, answer: Answer) -> tuple[list[Json], list[Json]]:
     opening: list[Json] = [{"type": "message_start", "message": message}]
     ending: list[Json] = []
     first = 0
-    if answer.text:
-        first = 1
+    if answer.thinking:
+        thought = {"type": "thinking", "thinking": "", "signature": ""}
         opening += [
-            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": answer.text}},
+            {"type": "content_block_start", "index": 0, "content_block": thought},
+            _delta(0, {"type": "thinking_delta", "thinking": answer.thinking}),
+            _delta(0, {"type": "signature_delta", "signature": f"sealed {name}"}),
+            {"type": "content_block_stop", "index": 0},
         ]
-        ending.append({"type": "content_block_stop", "index": 0})
+        first = 1
+    if answer.text:
+        opening += [
+            {"type": "content_block_start", "index": first, "content_block": {"type": "text", "text": ""}},
+            _delta(first, {"type": "text_delta", "text": answer.text}),
+        ]
+        ending.append({"type": "content_block_stop", "index": first})
+        first += 1
     for place, call_id, tool, arguments in _calls(name, answer):
         index = first + place
         block = {"type": "tool_use", "id": call_id, "name": tool, "input": {}}
         ending += [
             {"type": "content_block_start", "index": index, "content_block": block},
-            {
-                "type": "content_block_delta",
-                "index": index,
-                "delta": {"type": "input_json_delta", "partial_json": arguments},
-            },
+            _delta(index, {"type": "input_json_delta", "partial_json": arguments}),
             {"type": "content_block_stop", "index": index},
         ]
     stop = {"stop_reason": "tool_use" if answer.calls else "end_turn", "stop_sequence": None}
