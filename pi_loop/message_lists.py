@@ -17,17 +17,39 @@ from pi_loop.request import build_request
 from pi_loop.target import ANTHROPIC, CHAT, Target
 from pi_sessions.context import active_entries, build_context, path_settings
 from pi_sessions.errors import NothingToExportError
+from pi_sessions.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pi_loop.request import BuiltRequest
+    from pi_sessions.context import ContextMessage
     from pi_sessions.formats.exports import Export
-    from pi_sessions.stored import JsonObject
+    from pi_sessions.stored import JsonObject, StoredEntry
 
 KEPT = ("model", "system", "tools", "tool_choice", "messages")
 FALLBACK_MODELS = {ANTHROPIC: ("anthropic", "claude-sonnet-4-5"), CHAT: ("openai", "gpt-5")}
+
+
+class MessageList(Record):
+    """A list as it is written, and what it was made of.
+
+    Attributes:
+        body: The object.
+        request: What the body was built from.
+        messages: What was taken into the request.
+        cut: What was left out because only the last so many messages are wanted.
+        path: The entries up to the leaf.
+        active: Those that count there (`context.active_entries`).
+    """
+
+    body: JsonObject
+    request: BuiltRequest
+    messages: tuple[ContextMessage, ...]
+    cut: tuple[ContextMessage, ...]
+    path: tuple[StoredEntry, ...]
+    active: tuple[StoredEntry, ...]
 
 
 def openai_lines(export: Export) -> Iterator[str]:
@@ -48,8 +70,18 @@ def anthropic_lines(export: Export) -> Iterator[str]:
     yield from _lines(export, ANTHROPIC)
 
 
-def message_list(export: Export, api: str) -> JsonObject:
-    """Return the object for a protocol.
+def openai_losses(export: Export) -> dict[str, int]:
+    """Return what the object of `openai_lines` does not hold or says differently: `{what: how many}`."""
+    return _losses(export, CHAT)
+
+
+def anthropic_losses(export: Export) -> dict[str, int]:
+    """Return what the object of `anthropic_lines` does not hold or says differently: `{what: how many}`."""
+    return _losses(export, ANTHROPIC)
+
+
+def message_list(export: Export, api: str) -> MessageList:
+    """Return the list for a protocol.
 
     Args:
         export: Its path is flattened at its leaf; with `last`, only the last so many messages and their results.
@@ -60,16 +92,15 @@ def message_list(export: Export, api: str) -> JsonObject:
     """
     path = export.path()
     model, level = path_settings(path)
-    context = build_context(active_entries(path), model, level)
-    messages = list(context.messages)
+    active = active_entries(path)
+    messages = list(build_context(active, model, level).messages)
+    cut: list[ContextMessage] = []
     if export.last is not None:
-        roles = [each.message.get("role") for each in messages]
-        places = [place for place, role in enumerate(roles) if role not in ("toolResult", "system")]
+        places = [place for place, each in enumerate(messages) if _role(each) not in ("toolResult", "system")]
         start = places[-export.last] if len(places) > export.last else 0
-        messages = [each for each, role in zip(messages[:start], roles, strict=False) if role == "system"] + messages[
-            start:
-        ]
-    if not any(each.message.get("role") != "system" for each in messages):
+        cut = [each for each in messages[:start] if _role(each) != "system"]
+        messages = [each for each in messages[:start] if _role(each) == "system"] + messages[start:]
+    if all(_role(each) == "system" for each in messages):
         raise NothingToExportError("The context is empty, so there is no message to export")
     named = (model.provider, model.model_id) if model else FALLBACK_MODELS[api]
     request = build_request(messages, Target(*named, api))
@@ -77,7 +108,11 @@ def message_list(export: Export, api: str) -> JsonObject:
     made = {name: body[name] for name in KEPT if name in body}
     if _ends_on_our_words(request):
         made["messages"] = made["messages"][:-1]
-    return made
+    return MessageList(made, request, tuple(messages), tuple(cut), tuple(path), tuple(active))
+
+
+def _role(message: ContextMessage) -> object:
+    return message.message.get("role")
 
 
 def _ends_on_our_words(request: BuiltRequest) -> bool:
@@ -86,4 +121,10 @@ def _ends_on_our_words(request: BuiltRequest) -> bool:
 
 
 def _lines(export: Export, api: str) -> Iterator[str]:
-    yield json.dumps(message_list(export, api), ensure_ascii=False, indent=2) + "\n"
+    yield json.dumps(message_list(export, api).body, ensure_ascii=False, indent=2) + "\n"
+
+
+def _losses(export: Export, api: str) -> dict[str, int]:
+    from pi_loop.message_list_losses import list_losses
+
+    return list_losses(export, message_list(export, api))

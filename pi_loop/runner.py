@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from pi_sessions.store import SessionStore
 
 _SUMMARY_CHARS = 80
+# How often a waiting answer is asked for when its handle does not say, milliseconds.
+POLL_AFTER_MS = 2000
 
 
 class NothingToCompactError(CannotError):
@@ -362,15 +364,32 @@ class SessionRunner(SessionMoves):
             return None
         return last[1].deferred
 
-    async def fetch_deferred(self) -> RunOutcome | None:
-        """Fetch the answer that the transcript waits for, put it in its place and go on; None: not ready yet.
+    async def fetch_deferred(self, *, wait: bool = False) -> RunOutcome | None:
+        """Fetch the answer that the transcript waits for, put it in its place and go on.
+
+        Args:
+            wait: Look again until it is there; `abort` ends that.
+
+        Returns:
+            How the run ended; None: the answer is not there yet, and nothing has changed.
 
         Raises:
-            CannotError: it waits for none, or nobody can fetch it.
+            CannotError: the transcript waits for none, or the provider cannot be asked for it.
         """
-        with self._host.busy("turn"):
-            entry_id, handle, source = await self._deferred()
-            answer = await source.fetch(handle)
+        with self._host.busy("turn") as stop:
+            entry_id, handle = await self._waited_for()
+            source = self._host.deferred
+            if source is None:
+                raise CannotError(
+                    f"Answers of {handle.provider} that come later cannot be fetched here",
+                    hint="send a prompt to go on without it",
+                )
+            answer: AssistantMessage | None = None
+            with stop.signal.cancels():
+                answer = await source.fetch(handle)
+                while answer is None and wait:
+                    await self._host.sleep((handle.poll_after_ms or POLL_AFTER_MS) / 1000)
+                    answer = await source.fetch(handle)
             if answer is None:
                 return None
             active = await self._begin("fetch a deferred answer", ())
@@ -378,28 +397,33 @@ class SessionRunner(SessionMoves):
             run = self._take(active)
             return await self._play(run, (), first_answer=answer)
 
-    async def cancel_deferred(self) -> None:
-        """Tell the provider that nobody waits any more, and take the waiting answer out of the context.
+    async def cancel_deferred(self) -> str | None:
+        """Take the waiting answer out of the context and tell the provider that nobody waits any more.
+
+        Returns:
+            Why the provider could not be told; None when it was.
 
         Raises:
-            CannotError: the transcript waits for none, or nobody can cancel it.
+            CannotError: the transcript waits for none.
         """
         with self._host.busy("turn"):
-            entry_id, handle, source = await self._deferred()
-            await source.cancel(handle)
+            entry_id, handle = await self._waited_for()
+            untold = None
+            try:
+                if self._host.deferred is None:
+                    raise CannotError(f"Answers of {handle.provider} that come later cannot be cancelled here")
+                await self._host.deferred.cancel(handle)
+            except CannotError as error:
+                untold = error.message
             await self._record([omission(entry_id)], "cancel", "cancel a deferred answer")
+            return untold
 
-    async def _deferred(self) -> tuple[str, DeferredHandle, DeferredAnswers]:
+    async def _waited_for(self) -> tuple[str, DeferredHandle]:
         handle = await self.deferred_answer()
         last = await self._last_message()
         if handle is None or last is None:
             raise CannotError("The session waits for no deferred answer", hint="send a prompt")
-        if self._host.deferred is None:
-            raise CannotError(
-                f"Answers of {handle.provider} that finish later cannot be fetched here",
-                hint="send a prompt to go on without it",
-            )
-        return last[0], handle, self._host.deferred
+        return last[0], handle
 
     # --- compaction ---------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ cancelled. Listeners hear of an event after it is on disk.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -172,7 +172,7 @@ class RunnerHost:
         return ModelSummarizer(
             stream_fn=self.stream_fn,
             model=model or self.summary_model or self.model,
-            options=self.stream_options,
+            options=replace(self.stream_options, deferred=False),
             retry=self.settings.retry(),
             sleep=self.sleep,
             random=self.random,

@@ -47,11 +47,19 @@ class DeferredAnswers(Protocol):
     """Gets or cancels answers that a provider finishes later."""
 
     async def fetch(self, handle: DeferredHandle, /) -> AssistantMessage | None:
-        """Give the finished answer, None while the provider is still at it; a failure is a failed message."""
+        """Give the finished answer, None while the provider is still at it; a failure of its is a failed message.
+
+        Raises:
+            CannotError: the provider cannot be asked, or does not know the answer any more.
+        """
         ...
 
     async def cancel(self, handle: DeferredHandle, /) -> None:
-        """Tell the provider that nobody waits any more."""
+        """Tell the provider that nobody waits any more.
+
+        Raises:
+            CannotError: it could not be told.
+        """
         ...
 
 

@@ -133,6 +133,7 @@ class StreamOptions:
         headers: Extra HTTP headers; None takes a default one away.
         metadata: Provider-specific request data.
         cache_retention: How long a provider should keep its prompt cache.
+        deferred: Let the answer come later: what is given at once is a handle to fetch it by.
         on_payload: Sees the request body, may give another one.
         on_response: Sees status and headers of the response.
         on_provider_stream_event: Sees each event of the provider's own stream.
@@ -152,6 +153,7 @@ class StreamOptions:
     headers: Mapping[str, str | None] | None = None
     metadata: Mapping[str, JsonValue] | None = None
     cache_retention: Literal["none", "short", "long"] | None = None
+    deferred: bool = False
     on_payload: Callable[[JsonObject, Model], Answer[JsonObject | None]] | None = None
     on_response: Callable[[int, Mapping[str, str], Model], Answer[None]] | None = None
     on_provider_stream_event: Callable[[JsonValue, Model], Answer[None]] | None = None

@@ -1,8 +1,9 @@
 """The body of an OpenAI Responses request.
 
 Nothing is kept at the provider (`store: false`), so the whole conversation is sent each time, reasoning items as they
-came. Items go under their own id only where the request says so: an id whose reasoning is missing, or one that comes
-twice, is refused. Nothing else is decided here; the request is already repaired.
+came; only an answer that is to come later has to be kept there until it is fetched. Items go under their own id only
+where the request says so: an id whose reasoning is missing, or one that comes twice, is refused. Nothing else is
+decided here; the request is already repaired.
 
 Source: OpenAI Responses API; Pi 1.6.0, request building.
 """
@@ -24,14 +25,17 @@ LEAST_OUTPUT = 16
 
 
 def responses_body(request: BuiltRequest, options: BodySettings) -> JsonObject:
-    """Return the body of a streaming Responses request.
+    """Return the body of a Responses request: a streaming one, or one whose answer is fetched later.
 
     Args:
         request: Built for a target of this protocol.
         options: Settings of the call.
     """
     target = request.target
-    body: JsonObject = {"model": target.model, "stream": True, "store": False}
+    later = options.deferred
+    body: JsonObject = {"model": target.model, "stream": not later, "store": later}
+    if later:
+        body["background"] = True
     if request.tools:
         body["tools"] = [
             {

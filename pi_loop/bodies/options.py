@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         def thinking_budgets(self) -> Mapping[str, int] | None: ...
         @property
         def metadata(self) -> Mapping[str, object] | None: ...
+        @property
+        def deferred(self) -> bool: ...
 
 else:
     BodySettings = object
@@ -56,6 +58,7 @@ class BodyOptions(Record):
         cache_retention: `none`, `short` (the default) or `long`.
         thinking_budgets: Tokens per thinking level, where thinking is counted in tokens.
         metadata: Data about the request; only `user_id` is sent, to Anthropic.
+        deferred: Let the answer come later, where the protocol can.
     """
 
     reasoning: str | None = None
@@ -65,6 +68,7 @@ class BodyOptions(Record):
     cache_retention: str | None = None
     thinking_budgets: Mapping[str, int] | None = None
     metadata: Mapping[str, object] | None = None
+    deferred: bool = False
 
 
 def output_limit(request: BuiltRequest, options: BodySettings, *, thinking: int = 0) -> int:

@@ -19,6 +19,7 @@ from pi_loop.providers.usage import with_cost
 from pi_loop.repair.well_formed import well_formed_text
 from pi_loop.types import Model
 from pi_sessions.messages import (
+    DeferredHandle,
     JsonObject,
     Number,
     StopReason,
@@ -172,6 +173,18 @@ class Assembler(ABC):
             outcome = "toolUse"
         events.append(self._draft.done(outcome))
         return events
+
+    def defer(self, handle: DeferredHandle, *, status: str) -> Events:
+        """Complete the response as one whose content is to be fetched later.
+
+        Args:
+            status: The provider's word for it.
+        """
+        self.complete = self.done = True
+        self.raw_stop_reason = status
+        self._set_results()
+        self._draft.set(deferred=handle, response_id=handle.id)
+        return self._with_start([self._draft.done("deferred")])
 
     def fail(self, failure: Failure, timestamp: Number) -> StreamError:
         """End the response as failed; what had arrived stays in it.

@@ -24,11 +24,13 @@ from pi_loop.events import AssistantMessageEvent
 from pi_loop.hooks import error_text, settle
 from pi_loop.providers.anthropic import AnthropicAssembler
 from pi_loop.providers.assembly import Assembler, Events, stream_error
+from pi_loop.providers.deferred_handles import LATER, handle_of
 from pi_loop.providers.endpoints import endpoint, missing_key, request_headers, secrets_of
-from pi_loop.providers.errors import Failure, ProviderError, classify, error_parts, fail
+from pi_loop.providers.errors import Failure, ProviderError, classify, fail
+from pi_loop.providers.http_answers import json_object, media_type, refusal_of
 from pi_loop.providers.openai_chat import ChatAssembler
 from pi_loop.providers.openai_responses import ResponsesAssembler
-from pi_loop.providers.retry import RetryPolicy, given_up, wait_ms, with_headers
+from pi_loop.providers.retry import RetryPolicy, given_up, wait_ms
 from pi_loop.providers.sse import EventDecoder, ServerEvent
 from pi_loop.providers.transport import Exchange, OpenHttp, aborted_failure, http_client
 from pi_loop.request import build_request, wire_messages
@@ -44,7 +46,6 @@ ASSEMBLERS: Mapping[str, type[Assembler]] = {
 IDLE_LIMIT_S = 300.0
 # Once the answer is complete only usage can follow; servers that then forget to hang up are not waited for.
 CLOSING_IDLE_S = 5.0
-LONGEST_WHOLE_BODY = 64 * 1024 * 1024
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
 EventStream: TypeAlias = AsyncGenerator[AssistantMessageEvent, None]
 OnRetry: TypeAlias = Callable[[Failure, Number, int], None]
@@ -145,17 +146,20 @@ class _Call:
     assembler: Assembler | None = None
     _body: JsonObject = field(default_factory=dict)
     _declared_name: Callable[[str], str] = str
+    _tool_names: dict[str, str] = field(default_factory=dict)
     _progress: float = 0.0
 
     def prepare(self, request: Request) -> None:
         """Build the body.
 
         Raises:
-            ProviderError: the protocol is unknown or the key is missing.
+            ProviderError: the protocol is unknown or cannot do what is asked for, or the key is missing.
         """
         if self.model.api not in ASSEMBLERS:
             known = ", ".join(ASSEMBLERS)
             raise fail("bad_request", f"The protocol {self.model.api!r} of {self.model.id} is not one of {known}")
+        if self.options.deferred and self.model.api not in LATER:
+            raise fail("bad_request", f"Answers over {self.model.api} cannot come later, only over {', '.join(LATER)}")
         reason = missing_key(self.model, self.options)
         if reason is not None:
             raise fail("auth", reason)
@@ -164,7 +168,7 @@ class _Call:
         sampling = (self.model.model_extra or {}).get("samplingParams")
         if isinstance(sampling, dict) and self.model.api != ANTHROPIC:
             self._body.update(sampling)
-        self._declared_name = built.declared_name
+        self._declared_name, self._tool_names = built.declared_name, built.tool_names
 
     async def ask(self, http: httpx.AsyncClient) -> EventStream:
         """Send the request, again where that may help, and give the response's events."""
@@ -221,9 +225,16 @@ class _Call:
             )
             if options.on_response is not None:
                 await settle(options.on_response(response.status_code, dict(response.headers), self.model))
-            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if not response.is_success:
-                raise ProviderError(await self._refusal(exchange, response))
+                refusal = await refusal_of(
+                    exchange,
+                    response,
+                    provider=self.model.provider,
+                    deadline=self._deadline(),
+                    now_ms=self.settings.clock(),
+                )
+                raise ProviderError(refusal)
+            kind = media_type(response)
             if kind == "text/html":
                 raise fail("not_found", "The server answered with a web page, not with a model's answer")
             if kind == "application/json":
@@ -273,40 +284,13 @@ class _Call:
         return assembler.feed(payload)
 
     async def _whole(self, exchange: Exchange, assembler: Assembler) -> Events:
-        """Take a response that is one JSON object although a stream was asked for."""
-        raw = await exchange.read_all(deadline=self._deadline(), limit=LONGEST_WHOLE_BODY)
-        try:
-            payload = json.loads(raw)
-        except ValueError:
-            raise fail("broken_stream", "The server's answer is not JSON") from None
-        if not isinstance(payload, dict):
-            raise fail("broken_stream", "The server's answer is not a JSON object")
+        """Take a response that is one JSON object: asked for so, or although a stream was asked for."""
+        payload = await json_object(exchange, deadline=self._deadline())
+        if self.options.deferred:
+            handle = handle_of(payload, self.model, self._tool_names)
+            if handle is not None:
+                return assembler.defer(handle, status=str(payload["status"]))
         return [*assembler.whole(payload), *assembler.finish()]
-
-    async def _refusal(self, exchange: Exchange, response: httpx.Response) -> Failure:
-        """Read the error of a response that is no success."""
-        try:
-            raw = await exchange.read_all(deadline=self._deadline())
-        except ProviderError as error:
-            if error.failure.kind == "aborted":
-                raise
-            raw = b""
-        text = raw.decode("utf-8", "replace").strip()
-        try:
-            parts = error_parts(json.loads(text))
-        except ValueError:
-            parts = None
-        message, code = parts or ("" if text.startswith("<") else text, None)
-        if response.is_redirect:
-            message = "The server redirects elsewhere; redirects are not followed"
-        failure = classify(
-            message or f"The server answered {response.status_code} {response.reason_phrase}".rstrip(),
-            status=response.status_code,
-            code=code,
-            provider=self.model.provider,
-            body_is_empty=not text,
-        )
-        return with_headers(failure, response.headers, self.settings.clock())
 
     def _deadline(self) -> float:
         """When the server has been silent for too long, on anyio's clock."""
