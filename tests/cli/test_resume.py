@@ -8,10 +8,12 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from pi_loop.events import MessageUpdate, TextDelta
 from pi_loop.runner_types import CompactionEnd
+from pi_session_cli.interactive.overhearing import Overhearing, Said, is_looked_up
 from pi_session_cli.interactive.picker import Picker
 from pi_session_cli.render import screen_for
 from pi_session_cli.render.live import LivePrinter
@@ -404,6 +406,20 @@ def test_the_picker_narrows_as_you_type(person: Person) -> None:
         assert terminal.leaves() == 0
 
 
+def test_the_picker_finds_what_was_said_and_shows_it(person: Person) -> None:
+    person.run("run", "Something else", *person.script("Yes."))
+    person.run("append", "and then the zebracrossing, as it was")
+    person.run("new", "newest")
+    with person.resume("--pick", *person.script()) as terminal:
+        terminal.sees("Enter opens, Esc leaves")
+        terminal.presses("zebra")
+        terminal.sees("zebracrossing,")
+        terminal.types("")
+        terminal.sees(READY)
+        assert "user: and then the zebracrossing, as it was" in terminal.seen
+        assert terminal.leaves() == 0
+
+
 def test_a_compaction_asked_for_in_vain_is_left_to_the_commands_error() -> None:
     out = Stream()
     printer = LivePrinter(out, Screen(80, True, UNICODE, 0), lambda: None)
@@ -491,6 +507,61 @@ def test_the_picker_moves_within_what_is_found(shell: Shell) -> None:
     assert [session.name for session in picker.found] == ["beta"]
     picker.narrow("nothing like it")
     assert picker.chosen() is None
+
+
+def test_the_picker_puts_words_before_what_was_said_and_that_before_letters(shell: Shell) -> None:
+    for name, text in (("lone eagle", "hi"), ("two", "x " * 200 + "the EAGLE has landed"), ("e a glen", "hi")):
+        shell.ok("new", name)
+        shell.ok("append", text)
+    shell.ok("fork", "two", "--name", "three")
+    shell.ok("append", "--session", "three", "eagles")
+    from pi_sessions import SessionStore
+
+    with SessionStore.open(str(shell.folder / "sessions.db")) as store:
+        picker = Picker(store.sessions(limit=None), screen_for(Stream(), {}, "never", 0))
+        overhearing = Overhearing(store, picker.hear)
+        picker.narrow("eagle")
+        assert [session.name for session in picker.found] == ["lone eagle", "e a glen"]
+        picker.move(1)
+        said = overhearing.look_up("eagle")
+        assert said is not None
+        picker.hear(said)
+    names = [session.name or "" for session in picker.found]
+    assert names == ["lone eagle", "three", "two", "e a glen"]
+    assert (marked := picker.chosen()) is not None
+    assert marked.name == "e a glen"
+    rows = {name: row for name, (_, row) in zip(names, picker.rows(), strict=True)}
+    assert "three  eagles" in rows["three"]
+    assert "the EAGLE has landed" in rows["two"]
+    picker.narrow("eagle has")
+    assert (best := picker.chosen()) is not None
+    assert best.name == "three"
+    picker.narrow("ea")
+    assert "EAGLE" not in "".join(row for _, row in picker.rows())
+
+
+def test_only_queries_that_can_mean_something_are_looked_up() -> None:
+    looked_up = {query: is_looked_up(query) for query in ("ab", "abc", " ab ", "時間", "時", "re:abc", "")}
+    assert [query for query, is_so in looked_up.items() if is_so] == ["abc", "時間"]
+
+
+def test_what_was_said_is_given_up_when_the_person_leaves(shell: Shell) -> None:
+    shell.ok("new", "one")
+    shell.ok("append", "the eagle has landed")
+    from pi_sessions import SessionStore
+
+    heard: list[Said] = []
+    with SessionStore.open(str(shell.folder / "sessions.db")) as store:
+
+        async def listen() -> None:
+            overhearing = Overhearing(store, heard.append)
+            overhearing.ask("eagle")
+            overhearing.leave()
+            assert overhearing.look_up("eagle") is None
+            await overhearing.run()
+
+        anyio.run(listen)
+    assert heard == []
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def resume(ctx: Invocation, session: str | None, wishes: Wishes, recover: str | 
         if here is None:
             code = 0
             try:
-                here = anyio.run(Picker(store.sessions(limit=None), ctx.screen).pick)
+                here = anyio.run(Picker(store.sessions(limit=None), ctx.screen).pick, store)
             except (OSError, EOFError) as error:
                 if not has_gone(error):
                     raise
