@@ -42,7 +42,7 @@ def test_a_scrubbed_secret_is_in_no_byte_of_the_file(store: SessionStore) -> Non
     store.set_label(session_id, "e001", f"label {PLAIN}")
     store.set_name(session_id, f"again {PLAIN[:14]}…")
     store.create_branch(session_id, f"b-{PLAIN}", at="e002")
-    picture = base64.b64encode(b"\x89PNG" + b"x" * 100 + PLAIN.encode() + b"y" * 100).decode()
+    picture = base64.b64encode(b"\x89PNG" + b"x" * 500 + PLAIN.encode() + b"y" * 500).decode()
     image = {"type": "image", "mimeType": "image/png", "data": picture}
     store.append(session_id, message("user", [{"type": "text", "text": f"before {PLAIN}"}, image]))
     forked = store.fork(session_id).id
@@ -70,7 +70,7 @@ def test_a_scrubbed_secret_is_in_no_byte_of_the_file(store: SessionStore) -> Non
 
 def test_pictures_around_a_secret_come_back_byte_for_byte(store: SessionStore) -> None:
     session_id = store.create_session(cwd="/proj").id
-    pictures = [base64.b64encode(bytes([number]) * 200).decode() for number in range(3)]
+    pictures = [base64.b64encode(bytes([number]) * 900).decode() for number in range(3)]
     blocks: list[object] = []
     for picture in pictures:
         blocks += [

@@ -50,7 +50,7 @@ def test_the_context_and_a_fork_hold_the_picture(store: SessionStore) -> None:
 
 def test_two_pictures_in_one_message_and_in_fields_beside_it_come_back(store: SessionStore) -> None:
     session = store.create_session()
-    other = base64.b64encode(b"other" * 40).decode()
+    other = base64.b64encode(b"other" * 160).decode()
     entry = picture(PICTURE) | {"icon": {"data": other}, "again": f"data:image/png;base64,{PICTURE}"}
     entry["message"]["content"].append({"type": "image", "data": other})
     stored = store.append(session.id, entry)
@@ -62,10 +62,10 @@ def test_two_pictures_in_one_message_and_in_fields_beside_it_come_back(store: Se
 @pytest.mark.parametrize(
     "text",
     [
-        PICTURE[:63],
-        "A" * 65,
-        "A" * 66 + "=",
-        PICTURE[:80] + "B=",
+        PICTURE[:1023],
+        "A" * 1025,
+        "A" * 1026 + "=",
+        PICTURE[:1040] + "B=",
         PICTURE + "\n",
         "data:text/plain;base64," + PICTURE,
         '"data":"' + PICTURE + '"',
@@ -80,7 +80,7 @@ def test_text_that_only_looks_like_a_picture_comes_back_too(store: SessionStore,
     assert store.entry(session.id, stored.id).payload == stored.payload
 
 
-@given(st.lists(st.one_of(st.just(PICTURE[:200]), st.text(alphabet='A"\\=data:;b64,/+ \n', max_size=80)), max_size=6))
+@given(st.lists(st.one_of(st.just(PICTURE[:1200]), st.text(alphabet='A"\\=data:;b64,/+ \n', max_size=80)), max_size=6))
 def test_what_is_cut_out_of_any_text_fits_in_again(pieces: list[str]) -> None:
     text = '"data":"'.join(pieces)
     shorter, cuts = take_out(text)
@@ -89,6 +89,12 @@ def test_what_is_cut_out_of_any_text_fits_in_again(pieces: list[str]) -> None:
         rebuilt += shorter[at:offset] + run
         at = offset
     assert rebuilt + shorter[at:] == text
+
+
+@given(st.integers(0, 200), st.integers(1024, 1200), st.sampled_from(("a" * 40, "a b ", "–")))
+def test_every_long_run_is_cut_wherever_it_begins(before: int, length: int, around: str) -> None:
+    text = (around * 200)[:before] + '"data":"' + PICTURE[:length] + '"' + around
+    assert take_out(text)[1] == [(before + 8, PICTURE[:length])]
 
 
 def test_a_picture_that_is_in_a_file_three_times_is_stored_once_and_exported_byte_for_byte(
