@@ -420,7 +420,7 @@ class _Chain:
     def _summary(self, node: Node, record: JsonObject, text: str, time_ms: int | None) -> None:
         boundary = self._open_boundary
         if boundary is not None and boundary.fields is not None and not boundary.fields["summary"]:
-            boundary.fields["summary"] = text
+            boundary.fields["summary"] = marked_text(mark_of(record), "summary") or text
             assert boundary.entry is not None
             self.builder.replace(boundary.entry, boundary.fields)
             self.named[node.uuid] = boundary
@@ -465,6 +465,10 @@ class _Chain:
             self.title = record["aiTitle"].strip() or self.title
         elif (
             kind == "summary" and _text(record.get("leafUuid")) in self.named and isinstance(record.get("summary"), str)
+        if mark.get("made") is True and kind == "last-prompt":
+            # Where the conversation stood, written by our exporter.
+            self.last_prompt = (line, str(record.get("leafUuid")))
+            return
         ):
             self.title = record["summary"].strip() or self.title
         elif kind == "last-prompt" and isinstance(record.get("leafUuid"), str):

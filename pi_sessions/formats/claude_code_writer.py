@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pi_sessions.context import entry_messages, to_llm
+from pi_sessions.context import COMPACTION_PREFIX, COMPACTION_SUFFIX, entry_messages, to_llm
 from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats.claude_code import META_KINDS
 from pi_sessions.formats.claude_code_reader import NAME
-from pi_sessions.formats.claude_code_records import stop_reason, usage_of
+from pi_sessions.formats.claude_code_records import first_text, stop_reason, usage_of
 from pi_sessions.formats.foreign_ids import MARK, as_uuid, differences
 from pi_sessions.stored import dump
 from pi_sessions.times import format_time
@@ -33,6 +33,10 @@ _META = "meta"
 _MORE = "further fields of blocks"
 _CALL = frozenset(("type", "id", "name", "arguments"))
 _PRIVATE = frozenset(("textSignature", "codex"))
+_PROMPT = 200
+# What a question or a result may hold; the API refuses any other block, and the session with it.
+_SAID = frozenset(("text", "thinking", "redacted_thinking", "tool_use"))
+_ASKED = frozenset(("text", "image", "document", "search_result"))
 
 
 def export_lines(export: Export) -> Iterator[str]:
@@ -94,7 +98,20 @@ class _Writer:
         if self.export.session.name and self.export.session.name != self._named:
             title = {"type": "custom-title", "customTitle": self.export.session.name, "sessionId": self.session_id}
             self._put({**title, MARK: {"made": True}})
+        if self.export.whole_tree:
+            self._point_at_leaf()
         return self._out
+
+    def _point_at_leaf(self) -> None:
+        """Say where the conversation stands: else Claude Code goes on at the newest end, also below the leaf."""
+        path = self.export.path()
+        at = self._end.get(path[-1].id) if path else None
+        if at is None or len(path) == len(self.export.entries):
+            return
+        asked = [entry.message for entry in path if entry.message is not None and entry.message.get("role") == "user"]
+        prompt = first_text(asked[-1].get("content")) if asked else ""
+        told = {"type": "last-prompt", "lastPrompt": prompt[:_PROMPT], "leafUuid": at, "sessionId": self.session_id}
+        self._put({**told, MARK: {"made": True}})
 
     def _ordered(self) -> list[StoredEntry]:
         """Return the entries with the path to the leaf last: the newest record is the leaf."""
@@ -174,8 +191,20 @@ class _Writer:
             self.losses[entry.type] += 1
 
     def _user(self, entry: StoredEntry, message: JsonObject) -> None:
-        own = {"message": {"role": "user", "content": _blocks(message.get("content"))}, **_rest(message)}
-        self._chain(entry, "user", own, mark=_unlike(message, {"timestamp": entry.time_ms}))
+        content, more = self._asked(message)
+        own = {"message": {"role": "user", "content": content}, **_rest(message)}
+        self._chain(entry, "user", own, mark=_marked(_unlike(message, {"timestamp": entry.time_ms}), more))
+
+    def _asked(self, message: JsonObject) -> tuple[str | list[JsonObject], JsonObject]:
+        """Return a message's content as the API takes it, and the content itself for the mark when that is less."""
+        content = message.get("content")
+        blocks = _blocks(content)
+        if isinstance(blocks, str) or all(map(_is_asked, blocks)):
+            return blocks, {}
+        for block in blocks:
+            if not _is_asked(block):
+                self.losses[f"{block.get('type')} in a message"] += 1
+        return [block for block in blocks if _is_asked(block)], {"content": content}
 
     def _assistant(self, entry: StoredEntry, message: JsonObject) -> None:
         rest = _rest(message)
@@ -222,6 +251,13 @@ class _Writer:
             blocks = [{"type": "text", "text": str(message["errorMessage"])}]
         else:
             blocks = self._answer_blocks(message)
+        left_out = any(block.get("type") not in _SAID for block in blocks) and message.get("provider") != "anthropic"
+        if left_out:
+            mark = _marked(mark, {"content": message["content"]})
+            self.losses.update(
+                f"{block.get('type')} in an answer" for block in blocks if block.get("type") not in _SAID
+            )
+            blocks = [block for block in blocks if block.get("type") in _SAID]
         for part, block in enumerate(blocks or [None]):
             content = [] if block is None else [block]
             at = self._chain(entry, "assistant", {"message": {**own, "content": content}, **rest}, part=part, mark=mark)
@@ -252,7 +288,7 @@ class _Writer:
 
     def _result(self, entry: StoredEntry, message: JsonObject) -> None:
         call = str(message.get("toolCallId") or "")
-        content = _blocks(message.get("content"))
+        content, more = self._asked(message)
         block: JsonObject = {"type": "tool_result", "tool_use_id": call, "content": content}
         if message.get("isError"):
             block["is_error"] = True
@@ -262,7 +298,7 @@ class _Writer:
         if call in self._calls:
             own["sourceToolAssistantUUID"] = self._calls[call]
         read = {"timestamp": entry.time_ms, "toolName": self._names.get(call, "")}
-        self._chain(entry, "user", {**own, **_rest(message)}, mark=_unlike(message, read))
+        self._chain(entry, "user", {**own, **_rest(message)}, mark=_marked(_unlike(message, read), more))
 
     def _custom_message(self, entry: StoredEntry) -> None:
         fields = entry.fields
@@ -338,11 +374,16 @@ class _Writer:
         mark: JsonObject = {"fields": more}
         told = {**own, "subtype": "compact_boundary", "logicalParentUuid": above}
         self._chain(entry, "system", told, mark=mark)
-        content = {"message": {"role": "user", "content": fields.get("summary") or ""}, "isCompactSummary": True}
+        summary = fields.get("summary") or ""
+        # Claude Code shows it to the model as it stands; its own summaries say themselves what they are.
+        shown = summary if isinstance(rest, dict) else f"{COMPACTION_PREFIX}{summary}{COMPACTION_SUFFIX}"
+        content = {"message": {"role": "user", "content": shown}, "isCompactSummary": True}
         boundary = self._end[entry.id]
         record: JsonObject = {"parentUuid": boundary, **self.base, "type": "user", **content, "uuid": summary_uuid}
         if entry.time_ms is not None:
             record["timestamp"] = format_time(entry.time_ms)
+        if shown != summary:
+            record[MARK] = {"summary": summary}
         self._put(record)
         self._end[entry.id] = kept[-1] if kept else summary_uuid
 
@@ -383,6 +424,15 @@ def _unlike(message: JsonObject, read: JsonObject) -> JsonObject:
     return {"message": told} if told else {}
 
 
+def _marked(mark: JsonObject, more: JsonObject) -> JsonObject:
+    """Return a mark whose message has further fields."""
+    return {**mark, "message": {**mark.get("message", {}), **more}} if more else mark
+
+
+def _is_asked(block: JsonObject) -> bool:
+    return block.get("type") in _ASKED and (block["type"] != "image" or isinstance(block.get("source"), dict))
+
+
 def _parts(entry: StoredEntry) -> int:
     message = entry.message
     if message is None or message.get("role") != "assistant":
@@ -413,7 +463,7 @@ def _block(block: JsonObject) -> JsonObject:
         source = {"type": "base64", "media_type": block.get("mimeType"), "data": block.get("data")}
         return {"type": "image", "source": source}
     if kind == "image_reference":
-        return {**block, "type": "image"}
+        return {**block, "type": "image"} if "source" in block else block
     if kind == "text":
         return {name: value for name, value in block.items() if name not in _PRIVATE}
     return block

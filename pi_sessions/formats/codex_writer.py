@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from pi_sessions.context import entry_messages, to_llm
+from pi_sessions.context import COMPACTION_PREFIX, COMPACTION_SUFFIX, entry_messages, to_llm
 from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats import codex_items as items
 from pi_sessions.formats.codex import ITEM_KINDS, LINE_KINDS
@@ -67,7 +67,7 @@ class _Writer:
             "originator": "pi-session",
             "cli_version": VERSION,
             "source": "cli",
-            "model_provider": "openai",
+            # No `model_provider`: a thread that names one is resumed with that provider only.
             **(given if isinstance(given, dict) else {}),
             "id": self.thread_id,
             "cwd": session.cwd,
@@ -150,13 +150,25 @@ class _Writer:
     # --- messages -------------------------------------------------------------------------------------------------
 
     def _question(self, entry: StoredEntry, message: JsonObject, mark: JsonObject) -> None:
-        content = items_of(message.get("content"))
-        mark = {**mark, **_plain(message), **_unlike(message, {"timestamp": entry.time_ms})}
+        content, more = self._asked(message)
+        mark = {**mark, **_plain(message), **_marked(_unlike(message, {"timestamp": entry.time_ms}), more)}
         text = "\n".join(part["text"] for part in content if part["type"] == "input_text")
         if items.injected_kind(text) is not None:
             mark = {**mark, "said": True}
         self._put("response_item", {"type": "message", "role": "user", "content": content}, mark)
         self._put("event_msg", {"type": "user_message", "message": text, "images": []})
+
+    def _asked(self, message: JsonObject) -> tuple[list[JsonObject], JsonObject]:
+        """Return a message's content as Codex takes it, and the content itself for the mark when that is less.
+
+        Codex leaves out an item that holds one part it does not know.
+        """
+        found = items_of(message.get("content"))
+        content = [part for part in found if _is_asked(part)]
+        if len(content) == len(found):
+            return content, {}
+        self.losses.update(f"{part.get('type')} in a message" for part in found if not _is_asked(part))
+        return content, {"content": message.get("content")}
 
     def _assistant(self, entry: StoredEntry, message: JsonObject, mark: JsonObject) -> None:
         model = str(message.get("model") or "")
@@ -230,7 +242,7 @@ class _Writer:
         self._put("event_msg", {"type": "token_count", "info": info, "rate_limits": None})
 
     def _result(self, entry: StoredEntry, message: JsonObject, mark: JsonObject) -> None:
-        content = items_of(message.get("content"))
+        content, more = self._asked(message)
         kind = message.get("codexKind")
         item: JsonObject = {"type": kind if kind in items.OUTPUTS else "function_call_output"}
         item["call_id"] = message.get("toolCallId")
@@ -239,7 +251,7 @@ class _Writer:
         read = {"timestamp": entry.time_ms, "toolName": self._names.get(str(message.get("toolCallId")), "")}
         if item["type"] != "function_call_output":
             read["codexKind"] = item["type"]
-        mark = {**mark, **_unlike(message, read)}
+        mark = {**mark, **_marked(_unlike(message, read), more)}
         if message.get("isError"):
             mark = {**mark, "isError": True}
         if message.get("details") is not None:
@@ -306,7 +318,8 @@ class _Writer:
             }
             named = ("summary", "firstKeptEntryId", "tokensBefore")
             mark["fields"] = {name: value for name, value in fields.items() if name not in named}
-            history = self._kept_items(entry)
+            told = f"{COMPACTION_PREFIX}{summary}{COMPACTION_SUFFIX}"
+            history = [_said(told), *self._kept_items(entry)]
         else:
             if isinstance(details, dict):
                 codex = details.get("codex")
@@ -322,9 +335,7 @@ class _Writer:
                 ids.append(after.id)
             mark = {**mark, "kept": ids} if ids else mark
             history += details.get("items", []) if isinstance(details, dict) else []
-        if message:
-            told = {"type": "input_text", "text": str(message)}
-            history.append({"type": "message", "role": "user", "content": [told]})
+            history += [_said(str(message))] if message else []
         self._put("compacted", {"message": message, "replacement_history": history, **rest}, mark)
 
     def _kept_items(self, entry: StoredEntry) -> list[JsonObject]:
@@ -356,6 +367,15 @@ def _unlike(message: JsonObject, read: JsonObject) -> JsonObject:
     return {"message": told} if told else {}
 
 
+def _marked(mark: JsonObject, more: JsonObject) -> JsonObject:
+    """Return a mark whose message has further fields."""
+    return {**mark, "message": {**mark.get("message", {}), **more}} if more else mark
+
+
+def _is_asked(part: JsonObject) -> bool:
+    return part["type"] == "input_text" or (part["type"] == "input_image" and isinstance(part.get("image_url"), str))
+
+
 def _plain(message: JsonObject) -> JsonObject:
     return {"plain": True} if isinstance(message.get("content"), str) else {}
 
@@ -376,6 +396,10 @@ def _last_usage(message: JsonObject) -> dict[str, int]:
         "reasoning_output_tokens": reasoning,
         "total_tokens": total + output,
     }
+
+
+def _said(text: str) -> JsonObject:
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
 
 def items_of(content: object) -> list[JsonObject]:
