@@ -447,6 +447,10 @@ class _Chain:
             # A name that is no entry of the session, written by our exporter.
             self.given_name = record["customTitle"].strip() or None
             return
+        if mark.get("made") is True and kind == "last-prompt":
+            # Where the conversation stood, written by our exporter.
+            self.last_prompt = (line, str(record.get("leafUuid")))
+            return
         if "time" in mark:
             time_ms = mark["time"] if isinstance(mark["time"], int) else None
         where: dict[str, Any] = {"parent": None, "time_ms": time_ms, "line": line, "foreign_id": None}
@@ -465,10 +469,6 @@ class _Chain:
             self.title = record["aiTitle"].strip() or self.title
         elif (
             kind == "summary" and _text(record.get("leafUuid")) in self.named and isinstance(record.get("summary"), str)
-        if mark.get("made") is True and kind == "last-prompt":
-            # Where the conversation stood, written by our exporter.
-            self.last_prompt = (line, str(record.get("leafUuid")))
-            return
         ):
             self.title = record["summary"].strip() or self.title
         elif kind == "last-prompt" and isinstance(record.get("leafUuid"), str):
