@@ -12,7 +12,9 @@ import base64
 import json
 import os
 
+from pi_sessions.errors import SourceError
 from pi_sessions.formats.account_exports import read_conversations
+from pi_sessions.formats.archives import files_below
 from pi_sessions.formats.building import SessionBuilder
 from pi_sessions.formats.chatgpt import IMPORTER
 from pi_sessions.formats.foreign_database import RowCount
@@ -28,6 +30,7 @@ from pi_sessions.formats.foreign_values import (
     time_of,
     usage_of,
 )
+from pi_sessions.formats.pi_reader import open_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,9 +89,9 @@ class _Pictures:
         if path is not None:
             mime = _IMAGES[path.rpartition(".")[2].lower()]
             try:
-                with open(path, "rb") as file:
+                with open_source(path) as file:
                     data = file.read(_MOST_BYTES + 1)
-            except OSError:
+            except (OSError, SourceError):
                 data = b""
             if 0 < len(data) <= _MOST_BYTES:
                 return {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": mime}
@@ -97,9 +100,7 @@ class _Pictures:
     def _find(self, name: str) -> str | None:
         if self._paths is None:
             self._paths = {}
-            for place, folders, files in os.walk(self._folder):
-                if os.path.relpath(place, self._folder).count(os.sep) >= 1:
-                    folders.clear()
+            for place, files in files_below(self._folder, depth=2):
                 for file in files:
                     stem, _dot, ending = file.rpartition(".")
                     if ending.lower() in _IMAGES and stem.startswith(("file", "sediment")):

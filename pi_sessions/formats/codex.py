@@ -1,14 +1,13 @@
 """Codex's rollout files as a format of the registry: places, detection, reading.
 
 Source: Codex 0.9x rollouts (`$CODEX_HOME/sessions/YYYY/MM/DD/rollout-<time>-<uuid>.jsonl`) and their older layout, in
-which the first line is a bare header and the others are bare items.
+which the first line is a bare header and the others are bare items. Older ones may be packed (`.jsonl.zst`).
 """
 
 from __future__ import annotations
 
 import os
 
-from pi_sessions.errors import SourceError
 from pi_sessions.formats.json_lines import head_records
 from pi_sessions.formats.registry import COMPANION, SESSION
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 IMPORTER = "1"
 
-_PACKED = b"\x28\xb5\x2f\xfd"
 LINE_KINDS = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"))
 ITEM_KINDS = frozenset(
     (
@@ -87,8 +85,6 @@ def is_old_record(value: object) -> bool:
 
 def detect(path: str, head: bytes) -> str | None:
     """Tell whether a file is a rollout, by its first records; indexes and prompt histories are companions."""
-    if head.startswith(_PACKED) and path.endswith(".jsonl.zst"):
-        return COMPANION if os.path.exists(path.removesuffix(".zst")) else SESSION
     records = head_records(head)
     if any(is_record(record) and record["type"] in LINE_KINDS for record in records):
         return SESSION
@@ -105,13 +101,8 @@ def read(path: str) -> Iterator[ParsedSession]:
     """Read the one session of a rollout.
 
     Raises:
-        SourceError: it cannot be read, is compressed, or holds no record of Codex.
+        SourceError: it cannot be read, or holds no record of Codex.
     """
-    if path.endswith(".zst"):
-        raise SourceError(
-            f"{path} is compressed",
-            hint="unpack it with `zstd -d` beside itself and import it again; nothing was changed",
-        )
     from pi_sessions.formats.codex_reader import read_rollout
 
     return read_rollout(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from pi_sessions.formats.compressed import inner_name
 from pi_sessions.formats.json_lines import head_records
 from pi_sessions.formats.registry import COMPANION, SESSION
 
@@ -66,7 +67,7 @@ def detect(path: str, head: bytes) -> str | None:
         return SESSION
     if start.startswith(b"[") and os.path.basename(path) == "logs.json" and b'"messageId"' in start[:4096]:
         return COMPANION
-    records = head_records(head) if path.endswith(".jsonl") else []
+    records = head_records(head) if inner_name(path).endswith(".jsonl") else []
     telling = sum("$set" in record or "$rewindTo" in record or is_message(record) for record in records)
     return SESSION if telling and telling * 2 > len(records) else None
 

@@ -15,12 +15,14 @@ import os
 from pi_sessions.errors import SourceError
 from pi_sessions.formats import gemini_messages as messages
 from pi_sessions.formats.building import SessionBuilder, computed_id
+from pi_sessions.formats.compressed import inner_name
 from pi_sessions.formats.foreign_database import RowCount
 from pi_sessions.formats.foreign_values import line_of, object_of, objects_of, result_message, text_of, time_of
 from pi_sessions.formats.gemini import IMPORTER, MESSAGE_KINDS, is_chat, is_message, is_record
 from pi_sessions.formats.json_items import JsonItems
 from pi_sessions.formats.json_lines import JsonLines
 from pi_sessions.formats.parsed import ChildOf, Repair
+from pi_sessions.formats.pi_reader import open_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def read_chat(path: str) -> Iterator[ParsedSession]:
     Raises:
         SourceError: it cannot be read, or holds no record of Gemini CLI.
     """
-    if path.endswith(".jsonl"):
+    if inner_name(path).endswith(".jsonl"):
         yield _read_lines(path)
     else:
         yield _read_object(path)
@@ -359,9 +361,9 @@ def _folder_of(folder: str, about: JsonObject) -> str:
     """Return the working directory: what the project's own file says, else the first directory of the session."""
     for place in (os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))):
         try:
-            with open(os.path.join(place, ".project_root"), "rb") as file:
+            with open_source(os.path.join(place, ".project_root")) as file:
                 return file.read(4096).decode(errors="replace").strip()
-        except OSError:
+        except (OSError, SourceError):
             continue
     directories = about.get("directories")
     return text_of(directories[0]) if isinstance(directories, list) and directories else ""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 
+from pi_sessions.formats.compressed import inner_name
 from pi_sessions.formats.foreign_database import tables_of
 from pi_sessions.formats.json_lines import head_records
+from pi_sessions.formats.pi_reader import open_source
 from pi_sessions.formats.registry import SESSION
 
 TYPE_CHECKING = False
@@ -65,7 +67,7 @@ def detect(path: str, head: bytes) -> str | None:
     if columns:
         known = all(wanted <= columns.get(table, frozenset()) for table, wanted in _TABLES.items())
         return SESSION if known else None
-    records = head_records(head, 4) if path.endswith(".jsonl") else []
+    records = head_records(head, 4) if inner_name(path).endswith(".jsonl") else []
     return SESSION if records and (is_about(records[0]) or all(is_record(record) for record in records)) else None
 
 
@@ -77,6 +79,6 @@ def read(path: str) -> Iterator[ParsedSession]:
     """
     from pi_sessions.formats.goose_sources import read_database, read_lines
 
-    with open(path, "rb") as file:
+    with open_source(path) as file:
         is_database = file.read(16).startswith(b"SQLite format 3")
     return read_database(path) if is_database else read_lines(path)

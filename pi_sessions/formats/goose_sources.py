@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from pi_sessions.errors import SourceError
+from pi_sessions.formats.compressed import inner_name
 from pi_sessions.formats.foreign_database import ForeignDatabase, RowCount
 from pi_sessions.formats.foreign_values import json_of, line_of, object_of, objects_of, text_of, time_of
 from pi_sessions.formats.goose import IMPORTER, is_about, is_record
@@ -155,7 +156,7 @@ def read_lines(path: str) -> Iterator[ParsedSession]:
             line=line,
         )
         session.leaf = entry.id
-    stem = os.path.basename(path).removesuffix(".jsonl")
+    stem = os.path.basename(inner_name(path)).removesuffix(".jsonl")
     session.builder.repairs += lines.repairs
     session.builder.losses += lines.losses
     told = {"tally": lines.tally(), "digest": lines.digest, "size": lines.size, "mtime_ms": lines.mtime_ms}

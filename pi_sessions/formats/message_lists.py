@@ -7,11 +7,12 @@ Source: OpenAI Chat Completions and Responses APIs; Anthropic Messages API 2023-
 
 from __future__ import annotations
 
-import os
 import re
 
+from pi_sessions.formats.compressed import inner_name
 from pi_sessions.formats.foreign_database import MAGIC, tables_of
 from pi_sessions.formats.json_lines import head_records
+from pi_sessions.formats.pi_reader import open_source
 from pi_sessions.formats.registry import SESSION
 
 TYPE_CHECKING = False
@@ -83,7 +84,7 @@ def detect(path: str, head: bytes) -> str | None:
         columns = tables_of(path, head)
         known = all(set(names.split()) <= columns.get(table, frozenset()) for table, names in _TABLES.items())
         return SESSION if columns and known else None
-    if os.path.basename(path).endswith(".jsonl"):
+    if inner_name(path).endswith(".jsonl"):
         records = head_records(head, 8)
         telling = sum(is_conversation(record) or is_message(record) for record in records)
         if not records and _LIST_START.search(head) and _ROLE.search(head):
@@ -106,8 +107,8 @@ def read(path: str) -> Iterator[ParsedSession]:
     """
     from pi_sessions.formats.message_lists_sources import read_database, read_json, read_lines
 
-    with open(path, "rb") as file:
+    with open_source(path) as file:
         is_database = file.read(16).startswith(MAGIC)
     if is_database:
         return read_database(path)
-    return read_lines(path) if path.endswith(".jsonl") else read_json(path)
+    return read_lines(path) if inner_name(path).endswith(".jsonl") else read_json(path)

@@ -11,6 +11,7 @@ from collections import Counter
 
 from pi_sessions.errors import SourceError
 from pi_sessions.formats.building import computed_id
+from pi_sessions.formats.compressed import inner_name
 from pi_sessions.formats.foreign_database import ForeignDatabase, RowCount
 from pi_sessions.formats.foreign_values import (
     count_of,
@@ -26,6 +27,7 @@ from pi_sessions.formats.json_items import JsonItems
 from pi_sessions.formats.json_lines import JsonLines
 from pi_sessions.formats.message_lists import IMPORTER, is_conversation, is_message
 from pi_sessions.formats.message_lists_items import MessageList, opening_of
+from pi_sessions.formats.pi_reader import open_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class _Ids:
     """Gives each list of a file its id."""
 
     def __init__(self, path: str) -> None:
-        self._stem = os.path.basename(path).rsplit(".", 1)[0] or "messages"
+        self._stem = os.path.basename(inner_name(path)).rsplit(".", 1)[0] or "messages"
         self._given: Counter[str] = Counter()
 
     def of(self, told: JsonObject, items: list[JsonObject]) -> str:
@@ -121,13 +123,13 @@ def read_json(path: str) -> Iterator[ParsedSession]:
 
 
 def _is_nested(path: str) -> bool:
-    with open(path, "rb") as file:
+    with open_source(path) as file:
         start = file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n\0")
     return start.startswith(b"[") and start[1:].lstrip().startswith(b"[")
 
 
 def _read_nested(path: str, ids: _Ids) -> Iterator[ParsedSession]:
-    with open(path, "rb") as file:
+    with open_source(path) as file:
         mtime_ms = os.fstat(file.fileno()).st_mtime_ns // 1_000_000
         lists = json_of(file.read().decode(errors="replace").lstrip("\ufeff"))
     if not isinstance(lists, list):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from pi_sessions.formats.foreign_database import tables_of
+from pi_sessions.formats.pi_reader import open_source
 from pi_sessions.formats.registry import SESSION, file_stamp
 from pi_sessions.ids import system_clock
 
@@ -78,7 +79,7 @@ def read(path: str) -> Iterator[ParsedSession]:
 
     if os.path.isdir(path):
         return read_storage(path)
-    with open(path, "rb") as file:
+    with open_source(path) as file:
         is_database = file.read(16).startswith(b"SQLite format 3")
     if is_database:
         return read_database(path, live=is_live(path))

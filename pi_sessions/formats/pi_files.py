@@ -53,7 +53,7 @@ def find_pi_files(path: str) -> tuple[PiFile, ...]:
     if not os.path.isdir(path):
         if not os.path.lexists(path):
             raise SourceError(f"{path} does not exist")
-        return (PiFile(path, _reason(path)),)
+        return (PiFile(path, reason_against(path)),)
     return tuple(sorted(_walk(session_folder(path)), key=lambda file: file.path))
 
 
@@ -84,12 +84,15 @@ def _walk(folder: str) -> Iterator[PiFile]:
         for name in files:
             if name.endswith(SUFFIX):
                 where = os.path.join(place, name)
-                yield PiFile(where, _reason(where))
+                yield PiFile(where, reason_against(where))
     yield from refused
 
 
-def _reason(path: str) -> str | None:
-    """Return why a file is no Pi session, judged as the reader does, from its first lines where they decide."""
+def reason_against(path: str) -> str | None:
+    """Return why a file is no Pi session, None when it is one.
+
+    Judged as the reader does, from the first lines where they decide.
+    """
     for limit in (_GLANCE_LINES, None):
         records = PiRecords(path)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pi_sessions.formats.pi_files import find_pi_files, session_folder
+from pi_sessions.formats.pi_files import reason_against, session_folder
 from pi_sessions.formats.pi_reader import read_pi_file
 from pi_sessions.formats.registry import SESSION
 
@@ -31,8 +31,7 @@ def roots(path: str) -> tuple[str, ...]:
 
 def detect(path: str, head: bytes) -> str | None:
     """Tell whether a file is a Pi session."""
-    (found,) = find_pi_files(path)
-    return SESSION if found.reason is None else None
+    return SESSION if reason_against(path) is None else None
 
 
 def read(path: str) -> Iterator[ParsedSession]:

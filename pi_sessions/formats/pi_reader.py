@@ -13,6 +13,7 @@ import os
 import stat
 
 from pi_sessions.errors import SourceError
+from pi_sessions.formats.compressed import inner_name, unpacked
 from pi_sessions.formats.derived import is_derived_fact
 from pi_sessions.formats.parsed import ParsedSession, Repair, Tally
 from pi_sessions.formats.pi_links import Linker, is_sound
@@ -86,13 +87,17 @@ def read_pi_file(path: str, *, new_id: NewId | None = None) -> ParsedSession:
 
 
 def open_source(path: str) -> BinaryIO:
-    """Open a regular file for reading its lines as bytes.
+    """Open a regular file for reading its lines as bytes; one that is packed, or lies in a zip archive, unpacked.
 
     Raises:
         SourceError: it is missing, no regular file, or may not be read.
     """
     try:
         file = open(path, "rb", buffering=_BLOCK, opener=_open_without_waiting)  # noqa: SIM115 (the caller closes it)
+    except NotADirectoryError:
+        from pi_sessions.formats.archives import open_member
+
+        return unpacked(open_member(path), path)
     except OSError as error:
         raise _unreadable(path, error) from error
     except ValueError as error:
@@ -100,7 +105,7 @@ def open_source(path: str) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise SourceError(f"{path} is not a regular file")
-    return file
+    return unpacked(file, path)
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
@@ -266,7 +271,7 @@ def _session_id(records: PiRecords, header: JsonObject, path: str) -> str:
     given = header.get("id")
     if isinstance(given, str) and given.strip():
         return given
-    stem = os.path.basename(path).removesuffix(".jsonl")
+    stem = os.path.basename(inner_name(path)).removesuffix(".jsonl")
     named = stem.partition("_")[2] if stem[:4].isdigit() else ""
     made = named if named.replace("-", "").replace("_", "").replace(".", "").isalnum() else _made_id(records, header)
     if records.header is not None:

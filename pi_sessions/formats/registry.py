@@ -21,13 +21,15 @@ import sys
 
 from pi_sessions.connection import APPLICATION_ID
 from pi_sessions.errors import SourceError
+from pi_sessions.formats.compressed import inner_name, look_through
 from pi_sessions.formats.folders import walk
+from pi_sessions.formats.parsed import Repair
 from pi_sessions.formats.pi_reader import open_source
 from pi_sessions.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from types import ModuleType
 
     from pi_sessions.formats.parsed import ParsedSession
@@ -38,6 +40,9 @@ APPLICATION_ID_BYTES = slice(68, 72)
 DATABASE_ENDINGS = frozenset((".db", ".sqlite", ".sqlite3"))
 _OWN_JSON = re.compile(rb'[\xef\xbb\xbf\s]*\{\s*"format"\s*:\s*"pi-session"')
 SESSION, COMPANION = "session", "companion"
+ARCHIVE = ".zip"
+_MADE_BY_MACOS = "__MACOSX/"
+_ACCOUNT_EXPORT = re.compile(r"(^|/)conversations(-\d+)?\.json$")
 
 
 class Format(Record):
@@ -99,7 +104,8 @@ class Format(Record):
             SourceError: it cannot be read, or is none of this format after all.
         """
         try:
-            yield from self.code.read(path)
+            cut = is_packed(path) and _look_through(path)
+            yield from _with_cut(self.code.read(path)) if cut else self.code.read(path)
         except RecursionError as error:
             # What could just be decoded may be too deep to be written again, one level further in.
             raise SourceError(f"{path} holds values that are nested too deeply") from error
@@ -111,12 +117,12 @@ class Format(Record):
             SourceError: the source is gone.
         """
         own = getattr(self.code, "stamp", None)
-        return own(path) if own is not None else file_stamp(path)
+        return own(path) if own is not None and os.path.exists(path) else file_stamp(path)
 
 
 FORMATS = (
     Format("claude-code", "Claude Code", "claude_code"),
-    Format("codex", "Codex", "codex", (".jsonl", ".jsonl.zst")),
+    Format("codex", "Codex", "codex"),
     Format("opencode", "opencode", "opencode", (".db", ".json"), folders=True),
     Format("gemini-cli", "Gemini CLI", "gemini", (".jsonl", ".json")),
     Format("goose", "goose", "goose", (".db", ".jsonl")),
@@ -149,13 +155,18 @@ def format_named(name: str) -> Format | None:
 
 
 def file_stamp(path: str) -> str:
-    """Return size and time of a file and, for a database, of its WAL.
+    """Return size and time of a file (of the archive it lies in) and, for a database, of its WAL.
 
     Raises:
         SourceError: the file is gone.
     """
     try:
         status = os.stat(path)
+    except NotADirectoryError as error:
+        inside = archives().split(path)
+        if inside is None:
+            raise SourceError(f"{path} does not exist") from error
+        return file_stamp(inside[0])
     except (OSError, ValueError) as error:
         raise SourceError(f"{path} does not exist") from error
     stamp = f"{status.st_size}:{status.st_mtime_ns}"
@@ -176,11 +187,15 @@ def identify(path: str) -> Found:
         with open_source(path) as file:
             head = file.read(HEAD_BYTES)
     except SourceError as error:
-        return Found(path, None, error.message)
+        return Found(path, None, f"{error.message} ({error.hint})" if error.hint else error.message)
     except OSError as error:
         return Found(path, None, f"{path} cannot be read: {error.strerror or error}")
     if not head:
         return Found(path, None, f"{path} is empty")
+    if head.startswith(DATABASE) and is_packed(path):
+        return Found(path, None, f"{path} is a database, which can only be read where it is unpacked")
+    if head.startswith(b"PK") and archives().is_archive(head):
+        return Found(path, None, f"{path} is a zip archive, which is looked into only when it is named itself")
     if _OWN_JSON.match(head):
         found = f"{path} is pi-session's JSON for programs, which is not read back (export with --format pi instead)"
         return Found(path, None, found)
@@ -199,10 +214,9 @@ def identify(path: str) -> Found:
             return Found(path, each if kind == SESSION else None)
     if head.startswith(DATABASE):
         return Found(path, None, _whose_database(path, head))
-    from pi_sessions.formats.pi_files import find_pi_files
+    from pi_sessions.formats.pi_files import reason_against
 
-    (pi,) = find_pi_files(path)
-    reason = pi.reason or f"{path} holds no session"
+    reason = reason_against(path) or f"{path} holds no session"
     return Found(path, None, reason.replace("is not a Pi session", "is no session file of a known kind"))
 
 
@@ -237,15 +251,39 @@ def find_sources(paths: Iterable[str], *, known: Callable[[str], Format | None] 
                 yield found
 
 
+def is_packed(path: str) -> bool:
+    """Whether a file is compressed or lies inside an archive."""
+    return inner_name(path) != path or not os.path.exists(path)
+
+
+def archives() -> ModuleType:
+    """Return the module that reads archives, loaded now."""
+    from pi_sessions.formats import archives
+
+    return archives
+
+
+def _look_through(path: str) -> bool:
+    """Unpack a file once to see that it is sound, so that nothing of a damaged one is stored; True when it is cut."""
+    with open_source(path) as file:
+        return look_through(file)
+
+
+def _with_cut(sessions: Iterator[ParsedSession]) -> Iterator[ParsedSession]:
+    """Yield the sessions of a file that was cut off while it was packed; the last one says so."""
+    last: ParsedSession | None = None
+    for session in sessions:
+        if last is not None:
+            yield last
+        last = session
+    if last is not None:
+        loss = Repair(None, "cut_off", "the compressed file is cut off; what came after is not in it")
+        yield last.replace(losses=(*last.losses, loss))
+
+
 def _below(path: str, known: Callable[[str], Format | None]) -> Iterator[Found]:
     if not os.path.isdir(path):
-        if not os.path.lexists(path):
-            yield Found(path, None, f"{path} does not exist")
-            return
-        found = _known_or_identified(path, known)
-        if found.format is None and found.reason is None:
-            found = found.replace(reason=f"{path} holds no conversation")
-        yield found
+        yield from _named(path, known)
         return
     roots = tuple(root for each in FORMATS for root in each.roots(path)) or (path,)
     for root in roots:
@@ -253,6 +291,20 @@ def _below(path: str, known: Callable[[str], Format | None]) -> Iterator[Found]:
             yield from _walk(root, known)
         elif os.path.exists(root):
             yield _known_or_identified(root, known)
+
+
+def _named(path: str, known: Callable[[str], Format | None]) -> Iterator[Found]:
+    """Yield the sources of a file that was named by itself."""
+    if not os.path.lexists(path) and archives().split(path) is None:
+        yield Found(path, None, f"{path} does not exist")
+        return
+    if _is_archive(path):
+        yield from _in_archive(path, known, is_named=True)
+        return
+    found = _known_or_identified(path, known)
+    if found.format is None and found.reason is None:
+        found = found.replace(reason=f"{path} holds no conversation")
+    yield found
 
 
 def _walk(folder: str, known: Callable[[str], Format | None]) -> Iterator[Found]:
@@ -267,16 +319,63 @@ def _walk(folder: str, known: Callable[[str], Format | None]) -> Iterator[Found]
             yield Found(place, whole)
             folders.clear()
             continue
+        there = set(files)
         for name in folders:
             if name.endswith(".jsonl"):
                 yield Found(os.path.join(place, name), None, f"{os.path.join(place, name)} is a directory")
         for name in files:
-            if not any(name.endswith(each.endings) for each in FORMATS):
-                continue
-            found = _known_or_identified(os.path.join(place, name), known)
-            if found.format is not None or (found.reason is not None and name.endswith(".jsonl")):
-                yield found
+            if name.endswith(ARCHIVE):
+                yield from _in_archive(os.path.join(place, name), known, is_named=False)
+            elif _is_worth_a_look(name, there):
+                found = _known_or_identified(os.path.join(place, name), known)
+                if found.format is not None or (found.reason is not None and inner_name(name).endswith(".jsonl")):
+                    yield found
     yield from refused
+
+
+def _is_archive(path: str) -> bool:
+    try:
+        with open_source(path) as file:
+            return archives().is_archive(file.read(20))
+    except (SourceError, OSError):
+        return False
+
+
+def _is_worth_a_look(name: str, beside: Collection[str]) -> bool:
+    """Whether a file's name is one that sessions have; of a file and its packed form, the file is read."""
+    inner = inner_name(name)
+    return (inner == name or inner not in beside) and any(inner.endswith(each.endings) for each in FORMATS)
+
+
+def _in_archive(path: str, known: Callable[[str], Format | None], *, is_named: bool) -> Iterator[Found]:
+    """Yield the sources in a zip archive.
+
+    Args:
+        is_named: A person named the archive, and hears of everything in it that cannot be read. Of one that merely lies
+            in a folder, which may hold anything, only what looks like a person's conversations is spoken of.
+    """
+    try:
+        members = archives().members(path)
+    except SourceError as error:
+        if is_named:
+            yield Found(path, None, f"{error.message} ({error.hint})" if error.hint else error.message)
+        return
+    met = False
+    for name in sorted(members):
+        inside = f"{path}/{name}"
+        if not _is_worth_a_look(name, members) or name.startswith(_MADE_BY_MACOS):
+            continue
+        found = _known_or_identified(inside, known)
+        telling = inner_name(name).endswith(".jsonl") or _ACCOUNT_EXPORT.search(name) is not None
+        is_database = members[name].size > 0 and name.endswith((".db", ".sqlite", ".sqlite3"))
+        if found.format is not None or (found.reason is not None and (telling or (is_named and is_database))):
+            met = True
+            yield found
+        if members[name].times > 1 and found.format is not None:
+            yield Found(path, None, f"{path} has {members[name].times} files called {name}; only the last was read")
+    if is_named and not met:
+        hint = "if it is a tool's data folder, unpack it and import the folder"
+        yield Found(path, None, f"{path} is a zip archive without conversations of a known kind ({hint})")
 
 
 def _known_or_identified(path: str, known: Callable[[str], Format | None]) -> Found:

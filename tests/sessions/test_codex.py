@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pi_sessions.errors import SourceError
 from pi_sessions.file_operations import file_operations
 from pi_sessions.formats import codex_writer
 from pi_sessions.formats.exports import read_export
-from pi_sessions.formats.registry import identify
 from pi_sessions.store import SessionStore
 from tests.sessions.foreign_files import (
     FORMATS,
@@ -209,18 +207,6 @@ def test_usage_that_comes_late_and_answers_that_grow_are_taken_in_place(tmp_path
         (whole,) = read_all(EVERY)
         stored = [entry.to_dict() for entry in store.path(result.session.id)]
         assert stored == [entry.to_dict() for entry in path_of(whole)]
-
-
-def test_compressed_rollouts_are_refused_with_a_way_out(tmp_path: Path) -> None:
-    packed = tmp_path / "rollout-a.jsonl.zst"
-    packed.write_bytes(b"\x28\xb5\x2f\xfd rest")
-    found = identify(str(packed))
-    assert found.format is not None
-    with pytest.raises(SourceError, match="compressed") as refused:
-        list(found.format.read(str(packed)))
-    assert "zstd -d" in str(refused.value.hint)
-    (tmp_path / "rollout-a.jsonl").write_bytes(EVERY.read_bytes())
-    assert identify(str(packed)).format is None
 
 
 def said_in(text: str, *, event_first: bool, event: bool = True, folder: Path) -> list[str]:
