@@ -196,6 +196,11 @@ class Reading(StoreBase):
         """Return every entry of the session: shared ones first, then its own, each in the order of appending."""
         return self.forest.in_append_order(self._sid(session_id))
 
+    def count_entries(self, session_id: str) -> int:
+        """Return how many entries the session has."""
+        seen = self.forest.visible(self._sid(session_id))
+        return sum(last - first_key(segment) + 1 for segment, last in seen.items())
+
     def children(self, session_id: str, entry_id: str | None) -> list[str]:
         """Return ids of an entry's children in this session (None: its roots), in the order of appending."""
         sid = self._sid(session_id)

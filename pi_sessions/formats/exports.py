@@ -29,6 +29,7 @@ class Export(Record):
         leaf: Where the path ends; None before the first entry.
         whole_tree: Whether `entries` is the whole tree.
         branches, labels, tips: Of the session; they may name entries that were not chosen.
+        beside: How many entries of the session were not chosen.
         last: Only the last so many messages of the path, for forms meant for reading; None for all.
         tools: How such forms give tool calls and results: one of `TOOLS`.
         thinking: Whether such forms give thinking.
@@ -42,6 +43,7 @@ class Export(Record):
     branches: tuple[Branch, ...] = ()
     labels: tuple[Label, ...] = ()
     tips: tuple[str, ...] = ()
+    beside: int = 0
     last: int | None = None
     tools: str = TOOLS_FOLDED
     thinking: bool = True
@@ -76,6 +78,7 @@ def read_export(store: Reading, session: Session, leaf: str | None, *, whole_tre
         tuple(store.branches(session.id)),
         tuple(store.labels(session.id).values()),
         tuple(store.tips(session.id)),
+        0 if whole_tree else store.count_entries(session.id) - len(entries),
     )
 
 

@@ -1,7 +1,8 @@
 """Writes an export as one JSON object, for programs: the facts, then the entries as Pi writes them, one a line.
 
     {"format": "pi-session", "version": 1,
-     "session": {id, name, cwd, created, updated, model, origin, originEntry, archived, pinned},
+     "session": {id, name, cwd, created, updated, model, origin, originEntry, archived, pinned, parentSession,
+                 parentCall, header},
      "leaf": ..., "wholeTree": ..., "branches": [{name, leaf, current}], "tips": [...],
      "labels": [{entryId, text, timestamp}], "entries": [...]}
 
@@ -10,6 +11,7 @@ Names are Pi's camelCase, times ISO 8601 UTC. The text is ASCII where content is
 
 from __future__ import annotations
 
+from pi_sessions.formats.export_losses import FACTS, counts_of, fact_losses
 from pi_sessions.stored import dump
 from pi_sessions.times import format_time
 
@@ -35,6 +37,11 @@ def export_lines(export: Export) -> Iterator[str]:
     yield "\n]}\n"
 
 
+def export_losses(export: Export) -> dict[str, int]:
+    """Return what the object does not hold: the entries beside the path, when it is made of one."""
+    return counts_of(fact_losses(export, FACTS))
+
+
 def head_of(export: Export) -> JsonObject:
     """Return everything but the entries."""
     session = export.session
@@ -52,6 +59,9 @@ def head_of(export: Export) -> JsonObject:
             "originEntry": session.origin_entry,
             "archived": session.archived,
             "pinned": session.pinned,
+            "parentSession": session.parent_session,
+            "parentCall": session.parent_call,
+            "header": session.header,
         },
         "leaf": export.leaf,
         "wholeTree": export.whole_tree,

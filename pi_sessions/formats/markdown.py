@@ -96,6 +96,15 @@ def export_lines(export: Export) -> Iterator[str]:
         yield "".join(f"\n{piece}\n" for piece in _entry(entry, export, labels.get(entry.id)))
 
 
+def export_losses(export: Export) -> dict[str, int]:
+    """Return what the document does not hold: `{what: how many}`."""
+    from pi_sessions.formats.markdown_losses import path_losses
+
+    return path_losses(
+        export, lambda entry: _is_given(entry, export), frozenset(MESSAGE_FIELDS), frozenset(TEXT_FIELDS)
+    )
+
+
 def _front_matter(export: Export, before: int) -> Iterator[str]:
     session = export.session
     facts: JsonObject = {

@@ -29,6 +29,8 @@ class Form(Record):
         name: What `--format` calls it.
         ending: How names of such files end; the first form with an ending is the one it stands for.
         module, function: What writes it: a function from an `Export` to the file's lines.
+        losses_function: What counts what the file will not hold, beside the writer; None for a view that nobody reads
+            back.
         title: For the help.
         holds: `path` (it cannot hold a tree), `either` (the path unless the tree is wanted), `tree` (the tree unless an
             entry or a branch is named).
@@ -41,6 +43,7 @@ class Form(Record):
     module: str
     title: str
     function: str = "export_lines"
+    losses_function: str | None = "export_losses"
     holds: str = PATH
     redact: bool = False
     takes: tuple[str, ...] = ()
@@ -53,9 +56,11 @@ class Form(Record):
         return writer
 
     def losses(self, export: Export) -> dict[str, int]:
-        """Return what the file will not hold or says differently, where the form tells: `{what: how many}`."""
+        """Return what the file will not hold or says differently: `{what: how many}`."""
+        if self.losses_function is None:
+            return {}
         __import__(self.module)
-        told: dict[str, int] = getattr(sys.modules[self.module], "export_losses", lambda export: {})(export)
+        told: dict[str, int] = getattr(sys.modules[self.module], self.losses_function)(export)
         return told
 
 
@@ -74,13 +79,28 @@ FORMS = (
         ".html",
         "pi_sessions.formats.html",
         "one safe page with the tree",
+        losses_function=None,
         holds=TREE,
         redact=True,
         takes=(TOOLS, THINKING),
     ),
-    Form("openai", ".openai.json", "pi_loop.message_lists", "Chat Completions messages", "openai_lines", takes=(LAST,)),
     Form(
-        "anthropic", ".anthropic.json", "pi_loop.message_lists", "Anthropic messages", "anthropic_lines", takes=(LAST,)
+        "openai",
+        ".openai.json",
+        "pi_loop.message_lists",
+        "Chat Completions messages",
+        "openai_lines",
+        "openai_losses",
+        takes=(LAST,),
+    ),
+    Form(
+        "anthropic",
+        ".anthropic.json",
+        "pi_loop.message_lists",
+        "Anthropic messages",
+        "anthropic_lines",
+        "anthropic_losses",
+        takes=(LAST,),
     ),
     Form(
         "claude-code", ".claude.jsonl", "pi_sessions.formats.claude_code_writer", "Claude Code resumes it", holds=EITHER
@@ -160,6 +180,7 @@ def run(
 ) -> Answer:
     """Export to standard output or to a file."""
     from pi_session_cli import VERSION
+    from pi_sessions.formats.export_losses import sentence_of
     from pi_sessions.formats.exports import TOOLS_FOLDED, read_export
 
     form = form_of(output, format)
@@ -186,8 +207,7 @@ def run(
     lines = form.write(export)
     lost = form.losses(export)
     if lost:
-        parts = ", ".join(f"{number:,} {what}" for what, number in lost.items())
-        said = (*said, f"Not in a {form.name} file, or only as text: {parts}")
+        said = (*said, sentence_of(lost, form.name))
     told = {**told, "losses": lost}
     if output is None:
         return Answer("raw", lines, said)
