@@ -62,7 +62,7 @@ def _has_long_run(text: str) -> bool:
     """Whether a text may hold a run of base64 that is long enough (cheap, may say yes too often)."""
     if len(text) < SHORTEST:
         return False
-    for found in _SAMPLED.finditer(text[::_APART]):
+    for found in _SAMPLED.finditer(text[::_APART]):  # noqa: SIM110
         # The last of 15 places lies in the run, and the 16th behind it, even where the first ones lie before it.
         if _WHOLE.match(text, (found.end() - 1) * _APART):
             return True
