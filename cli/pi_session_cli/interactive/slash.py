@@ -67,15 +67,21 @@ def read(text: str) -> Typed:
     return Typed(name, words)
 
 
-def help_lines() -> list[str]:
-    """Return one line per slash command."""
-    told = dict(OWN)
+def told() -> dict[str, str]:
+    """Return what each slash command does, in a line."""
+    lines = dict(OWN)
     for name in names():
         command = find(name)
-        if command is not None and name not in told:
-            told[name] = command.help[0].lower() + command.help[1:]
-    widest = max(len(name) for name in told)
-    return [f"/{name:{widest}}  {told[name]}" for name in sorted(told)]
+        if command is not None and name not in lines:
+            lines[name] = command.help[0].lower() + command.help[1:]
+    return lines
+
+
+def help_lines() -> list[str]:
+    """Return one line per slash command."""
+    lines = told()
+    widest = max(len(name) for name in lines)
+    return [f"/{name:{widest}}  {lines[name]}" for name in sorted(lines)]
 
 
 def argv_for(command: Command, words: list[str], session_id: str) -> list[str]:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import signal as signals
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from pi_loop.runner_types import NotRunningError, QueueUpdate
 from pi_session_cli.conversing import Conversation, Wishes, begin, in_the_middle
 from pi_session_cli.interactive import slash
+from pi_session_cli.interactive.completing import PromptCompleter
 from pi_session_cli.interactive.keys import bindings
 from pi_session_cli.interactive.moves import Moves
 from pi_session_cli.interactive.questions import Questions
@@ -74,6 +74,7 @@ class Talk:
         self._waiting: list[str] = []
         self._leaving = False
         self._tasks: TaskGroup | None = None
+        self._completer = PromptCompleter(ctx, lambda: self.talk)
         self.prompt: PromptSession[str] = PromptSession(
             message=self._message,
             multiline=True,
@@ -81,7 +82,8 @@ class Talk:
             key_bindings=bindings(self),
             bottom_toolbar=self._toolbar,
             history=InMemoryHistory(),
-            completer=WordCompleter([f"/{name}" for name in slash.names()], sentence=True),
+            completer=self._completer,
+            complete_in_thread=True,
             erase_when_done=True,
             reserve_space_for_menu=4,
         )
@@ -170,7 +172,7 @@ class Talk:
             self.printer = LivePrinter(self.out, self.ctx.screen, self.redraw)
             await self.open(session)
             # Raw between prompts, too: what is typed while a command works must come in as the keys it is.
-            with self.prompt.app.input.raw_mode():
+            with self.prompt.app.input.raw_mode(), closing(self._completer):
                 await self._talk_until_left(recover, beside)
 
     async def _talk_until_left(
