@@ -23,7 +23,7 @@ from pi_loop.queues import QueueMode
 from pi_loop.runner_host import RunnerHost
 from pi_loop.runner_messages import model_messages, readable, user_messages
 from pi_loop.runner_moves import SessionMoves
-from pi_loop.runner_run import SessionRun, believable_size, model_entry, omission, thinking_entry
+from pi_loop.runner_run import CameLater, SessionRun, believable_size, model_entry, omission, thinking_entry
 from pi_loop.runner_summaries import Sleep
 from pi_loop.runner_types import (
     CompactionDone,
@@ -390,12 +390,10 @@ class SessionRunner(SessionMoves):
                 while answer is None and wait:
                     await self._host.sleep((handle.poll_after_ms or POLL_AFTER_MS) / 1000)
                     answer = await source.fetch(handle)
-            if answer is None:
+            if answer is None or stop.signal.aborted:
                 return None
             active = await self._begin("fetch a deferred answer", ())
-            await self._host.in_store(active.append, omission(entry_id))
-            run = self._take(active)
-            return await self._play(run, (), first_answer=answer)
+            return await self._play(self._take(active), (), came=CameLater(entry_id, answer))
 
     async def cancel_deferred(self) -> str | None:
         """Take the waiting answer out of the context and tell the provider that nobody waits any more.
@@ -519,11 +517,9 @@ class SessionRunner(SessionMoves):
         self._run = SessionRun(self._host, active, self._agent)
         return self._run
 
-    async def _play(
-        self, run: SessionRun, prompts: Sequence[Message], *, first_answer: AssistantMessage | None = None
-    ) -> RunOutcome:
+    async def _play(self, run: SessionRun, prompts: Sequence[Message], came: CameLater | None = None) -> RunOutcome:
         try:
-            outcome = await run.play(prompts, first_answer=first_answer)
+            outcome = await run.play(prompts, came=came)
         finally:
             self._run = None
             self._agent.clear_all_queues()
@@ -577,12 +573,13 @@ class SessionRunner(SessionMoves):
         return store.active(host.session_id, store.leaf(host.session_id, host.branch))
 
     async def _last_message(self, leaf: str | None = None) -> tuple[str, Message] | None:
-        """Give the last message of the context and its entry, None when there is none."""
+        """Give the last message that was said and its entry, None when there is none; a prompt set is not said."""
 
         def read() -> tuple[str, Message] | None:
             store, host = self._host.store, self._host
             at = leaf if leaf is not None else store.leaf(host.session_id, host.branch)
-            messages = store.context(host.session_id, at).messages
+            context = store.context(host.session_id, at).messages
+            messages = [one for one in context if one.message.get("role") != "system"]
             return (messages[-1].entry_id, readable(messages[-1].message)) if messages else None
 
         return await self._host.in_store(read)

@@ -15,7 +15,7 @@ Source: Pi 1.6.0, the coding agent's session: retry, overflow, automatic compact
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from inspect import isawaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
@@ -75,6 +75,13 @@ if TYPE_CHECKING:
 ABORTED = "Operation aborted"
 
 
+class CameLater(NamedTuple):
+    """A deferred answer that is there now, and the entry of the one that waited for it."""
+
+    entry_id: str
+    answer: AssistantMessage
+
+
 class SessionRun:
     """One run; made by `SessionRunner`, used once.
 
@@ -90,6 +97,7 @@ class SessionRun:
         self._agent = agent
         # By identity: the number of the accepted message that a message of the loop is, and the message, kept alive.
         self._waiting: dict[int, tuple[int, Message]] = {}
+        self._came: CameLater | None = None
         self._answer: AssistantMessage | None = None
         self._answer_id = ""
         self._open_results = 0
@@ -153,21 +161,20 @@ class SessionRun:
 
     # --- the run ------------------------------------------------------------------------------------------------
 
-    async def play(
-        self, prompts: Sequence[Message] = (), *, first_answer: AssistantMessage | None = None
-    ) -> RunOutcome:
+    async def play(self, prompts: Sequence[Message] = (), *, came: CameLater | None = None) -> RunOutcome:
         """Run to the end and record it.
 
         Args:
             prompts: Accepted messages to begin with; without any the run goes on from the transcript.
-            first_answer: An answer that was fetched elsewhere and stands for the first request.
+            came: A deferred answer that is there now and stands for the first request.
 
         Raises:
             StoreError: the store failed; the run stays unfinished.
             Exception: what a listener raised twice.
         """
         try:
-            outcome = await self._play(list(prompts), first_answer)
+            self._came = came
+            outcome = await self._play(list(prompts))
         except PiSessionError:
             raise
         except BaseException:
@@ -192,7 +199,7 @@ class SessionRun:
         )
         return outcome
 
-    async def _play(self, prompts: list[Message], first_answer: AssistantMessage | None) -> RunOutcome:
+    async def _play(self, prompts: list[Message]) -> RunOutcome:
         active, host = self._active, self._host
         await host.tell(RunStart(session_id=host.session_id, branch=active.branch, op=active.op))
         if active.diverged:
@@ -200,18 +207,18 @@ class SessionRun:
         await self._put_settings_in_force(is_continuation=not prompts)
         if prompts:
             await self._compact_if_needed()
-        status: RunStatus = "aborted" if host.is_stopped else await self._passes(prompts, first_answer)
+        status: RunStatus = "aborted" if host.is_stopped else await self._passes(prompts)
         async with self._arrivals:
             self.accepting = False
         given_back = await self.give_back()
         await host.in_store(self._close_store, status)
         return self._outcome(status, tuple(given_back))
 
-    async def _passes(self, prompts: list[Message], first_answer: AssistantMessage | None) -> RunStatus:
+    async def _passes(self, prompts: list[Message]) -> RunStatus:
         """Let the agent run until nothing is left to do; gives how it ended."""
         while True:
-            await self._pass(prompts, first_answer)
-            prompts, first_answer = [], None
+            await self._pass(prompts)
+            prompts = []
             answer = self._answer
             if answer is None:
                 return "done"
@@ -239,7 +246,7 @@ class SessionRun:
             return "aborted"
         return "error" if answer.stop_reason == "error" else "done"
 
-    async def _pass(self, prompts: list[Message], first_answer: AssistantMessage | None) -> None:
+    async def _pass(self, prompts: list[Message]) -> None:
         """One run of the agent on what the store holds."""
         host, agent = self._host, self._agent
         messages = await self._load()
@@ -248,7 +255,7 @@ class SessionRun:
         agent.state.thinking_level = self._level
         agent.state.tools = [self._recorded(tool) for tool in host.tools]
         agent.prepare_next_turn_with_context = self._between_turns
-        agent.stream_fn = host.stream_fn if first_answer is None else _answer_first(first_answer, host.stream_fn)
+        agent.stream_fn = host.stream_fn if self._came is None else _answer_first(self._came.answer, host.stream_fn)
         if host.stop is None or host.is_stopped:
             return
         unsubscribe = agent.subscribe(self._hear)
@@ -257,7 +264,7 @@ class SessionRun:
             if prompts:
                 change = prompt_change(messages, host.system, host.clock())
                 await agent.prompt([*([change] if change is not None else []), *prompts])
-            elif messages and (messages[-1].role != "assistant" or agent.has_queued_messages):
+            elif messages and (agent.has_queued_messages or _is_unanswered(messages)):
                 await agent.continue_()
         finally:
             forget()
@@ -267,6 +274,10 @@ class SessionRun:
 
     async def _load(self) -> list[Message]:
         context = await self._host.in_store(self._host.store.context, self._host.session_id, self._active.leaf)
+        came = self._came
+        if came is not None:
+            shown = tuple(one for one in context.messages if one.entry_id != came.entry_id)
+            context = context.replace(messages=shown)
         return loop_messages(context)
 
     async def _put_settings_in_force(self, *, is_continuation: bool) -> None:
@@ -310,7 +321,11 @@ class SessionRun:
         number, _ = self._waiting.pop(id(message), (None, None))
         was_queued = number is not None and number not in self._active.numbers
         entry: JsonObject = {"type": "message", "message": to_wire(message)}
-        stored = await self._host.in_store(self._active.append, entry, taken=number)
+        entries, taken = [entry], [] if number is None else [number]
+        if self._came is not None and isinstance(message, AssistantMessage):
+            # Both or neither: what is waited for goes when what came is there.
+            entries, self._came = [omission(self._came.entry_id), entry], None
+        *_, stored = await self._host.in_store(self._active.append_many, entries, taken=taken)
         if isinstance(message, AssistantMessage):
             self._answer, self._answer_id = message, stored.id
             failed = message.stop_reason in ("error", "aborted")
@@ -568,6 +583,12 @@ def _result_message(event: ToolExecutionEnd, timestamp: int | float) -> JsonObje
     }
     message |= {name: result[name] for name in ("details", "usage") if name in result}
     return {**message, "isError": event.is_error, "timestamp": timestamp}
+
+
+def _is_unanswered(messages: Sequence[Message]) -> bool:
+    """Whether the last message that was said is no answer; a prompt that was set after it is not said."""
+    said = [message for message in messages if message.role != "system"]
+    return bool(said) and said[-1].role != "assistant"
 
 
 def _users(messages: Sequence[Message]) -> list[UserMessage]:

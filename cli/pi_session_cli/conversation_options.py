@@ -17,7 +17,7 @@ BRANCH = Option("branch", ("--branch",), "Work on this branch instead of the cur
 RECOVER = Option(
     "recover",
     ("--recover",),
-    "What becomes of a run that was cut off",
+    "What becomes of a run that was cut off, or of an answer that comes later",
     "choice",
     "ACTION",
     None,

@@ -15,6 +15,7 @@ from pi_loop.runner import SessionRunner
 from pi_loop.tools.approval import Approval, Ask
 from pi_loop.tools.coding import ALL, CHANGING, chosen_names, coding_tools
 from pi_loop.tools.workspace import Workspace
+from pi_loop.types import StreamOptions
 from pi_session_cli.model_access import SCRIPTED, ModelAccess, ModelUnusableError, script_stream
 from pi_session_cli.summarizing import runner_settings
 from pi_sessions.errors import CannotError, PiSessionError, StoreError, UsageError
@@ -22,7 +23,7 @@ from pi_sessions.errors import CannotError, PiSessionError, StoreError, UsageErr
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pi_loop.types import Model, StreamFn
+    from pi_loop.types import Model
     from pi_session_cli.invocation import Invocation
     from pi_sessions.context import Context
     from pi_sessions.messages import ThinkingLevel
@@ -46,6 +47,7 @@ class Wishes:
         allow: `--allow`.
         cwd: `--cwd`.
         branch: `--branch`.
+        deferred: `--deferred`.
     """
 
     model: str | None = None
@@ -57,6 +59,7 @@ class Wishes:
     allow: str | None = None
     cwd: str | None = None
     branch: str | None = None
+    deferred: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +121,13 @@ def begin(
     if own is not None or not has_own_prompt(context):
         files = context_files(folder, [str(access.folders[0])])
         prompt = system_prompt(folder, tools, files, own=own)
+    script = None if wishes.script is None else script_stream(wishes.script, ctx.place)
     runner = SessionRunner(
         store,
         session.id,
-        stream_fn=stream_for(ctx, access, wishes),
+        stream_fn=script or access.stream(),
+        deferred=script or access.later(),
+        stream_options=StreamOptions(deferred=wishes.deferred),
         model=asked,
         tools=tools,
         system=prompt,
@@ -184,7 +190,20 @@ def choose_model(ctx: Invocation, access: ModelAccess, wishes: Wishes, context: 
         model = access.find(named)
     if wishes.script is None:
         access.check(model)
+        if wishes.deferred:
+            check_later(model)
     return model
+
+
+def check_later(model: Model) -> None:
+    """Raise ModelUnusableError when a model's answers cannot come later."""
+    from pi_loop.providers.deferred_handles import LATER
+
+    if model.api not in LATER:
+        raise ModelUnusableError(
+            f"Answers of {model.provider}/{model.id} cannot come later",
+            hint=f"models over {', '.join(LATER)} can; without --deferred this one answers now",
+        )
 
 
 def thinking_for(ctx: Invocation, wishes: Wishes, context: Context) -> ThinkingLevel | None:
@@ -193,11 +212,6 @@ def thinking_for(ctx: Invocation, wishes: Wishes, context: Context) -> ThinkingL
         return wishes.thinking  # type: ignore[return-value]
     is_new = context.model is None and not context.messages
     return ctx.settings.get("thinking").value if is_new else None  # type: ignore[return-value]
-
-
-def stream_for(ctx: Invocation, access: ModelAccess, wishes: Wishes) -> StreamFn:
-    """Return what answers: a script, or the providers."""
-    return script_stream(wishes.script, ctx.place) if wishes.script is not None else access.stream()
 
 
 def working_folder(ctx: Invocation, session: Session, given: str | None) -> tuple[str, tuple[str, ...]]:

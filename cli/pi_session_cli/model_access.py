@@ -20,7 +20,10 @@ from pi_sessions.errors import CannotError
 
 if TYPE_CHECKING:
     from pi_loop.events import AssistantMessageEvent
+    from pi_loop.providers.scripted import ScriptedModel
+    from pi_loop.runner_types import DeferredAnswers
     from pi_session_cli.invocation import Invocation
+    from pi_sessions.messages import DeferredHandle
 
 SCRIPTED = Model(id="scripted", name="scripted", api="scripted", provider="scripted", context_window=200_000)
 LISTED = 8
@@ -124,9 +127,24 @@ class ModelAccess:
 
         return ask
 
+    def later(self) -> DeferredAnswers:
+        """Return what fetches and cancels answers that providers finish later."""
+        import anyio.to_thread
 
-def script_stream(path: str, place: str) -> StreamFn:
-    """Return the stream function that replays a script file.
+        from pi_loop.providers.client import ClientSettings
+        from pi_loop.providers.deferred import DeferredClient
+        from pi_loop.providers.endpoints import endpoint, is_local
+
+        async def find(handle: DeferredHandle) -> tuple[Model, StreamOptions]:
+            model = self.find(f"{handle.provider}/{handle.model_id}")
+            found = await anyio.to_thread.run_sync(self.credentials, model.provider)
+            return model, StreamOptions(api_key=found.api_key, headers=found.headers)
+
+        return DeferredClient(find, lambda model: ClientSettings(use_environment_proxies=not is_local(endpoint(model))))
+
+
+def script_stream(path: str, place: str) -> ScriptedModel:
+    """Return the model that replays a script file.
 
     Raises:
         CannotError: the file cannot be read or is no script.

@@ -16,6 +16,7 @@ from pi_session_cli.errors import OutputError
 from pi_session_cli.invocation import SESSION_VARIABLE
 from pi_session_cli.model_access import ModelAccess
 from pi_session_cli.prompt_words import read_prompt
+from pi_session_cli.render import deferred
 from pi_session_cli.render.streaming import RunPrinter
 from pi_sessions.errors import PiSessionError
 
@@ -58,12 +59,23 @@ class Played:
         is_sent: Whether the prompt was sent.
         told: Notes that were shown while it ran.
         output_failure: Why the answer could not be shown.
+        settled: What became of what was open before.
+        still_waits: An answer that comes later was waited for and is not there yet.
+        kept_back: Why a prompt could not be sent.
     """
 
     outcome: RunOutcome | None = None
     is_sent: bool = False
     told: frozenset[str] = frozenset()
     output_failure: OSError | None = None
+    settled: tuple[str, ...] = ()
+    still_waits: bool = False
+    kept_back: str = "the recovery of the cut-off run did not succeed"
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a prompt may be sent."""
+        return not self.still_waits and (self.outcome is None or self.outcome.status == "done")
 
 
 def run_once(
@@ -166,12 +178,8 @@ async def play(
     async with anyio.create_task_group() as tasks:
         await tasks.start(abort_on_signals, runner, tasks.cancel_scope)
         try:
-            if recover is not None:
-                found = await runner.unfinished()
-                if found is not None and not ctx.as_json:
-                    tell(ctx, found.sentence())
-                played.outcome = await runner.recover(recover)
-            if text is not None and (played.outcome is None or played.outcome.status == "done"):
+            await settle(ctx, runner, recover, played)
+            if text is not None and played.goes_on:
                 played.is_sent = True
                 played.outcome = await runner.prompt(text, pictures)
         except PiSessionError as error:
@@ -181,13 +189,42 @@ async def play(
     if text is not None and not played.is_sent:
         tell(
             ctx,
-            "The prompt was not sent, as the recovery of the cut-off run did not succeed; once that is settled: "
-            f"pi-session run --session {talk.session.id} PROMPT (--recover close gives the cut-off run up)",
+            f"The prompt was not sent, as {played.kept_back}; once that is settled: "
+            f"pi-session run --session {talk.session.id} PROMPT (--recover close gives it up)",
         )
     if failure is not None:
         raise failure
     played.told, played.output_failure = frozenset(printer.told), printer.failure
     return played
+
+
+async def settle(ctx: Invocation, runner: SessionRunner, recover: RecoverAction | None, played: Played) -> None:
+    """Deal with what is open at the leaf: a run that was cut off, or an answer that is to come later.
+
+    Raises:
+        CannotError: the provider cannot be asked for the answer.
+    """
+    found = None if recover is None else await runner.unfinished()
+    handle = None if found is not None else await runner.deferred_answer()
+    if recover is None:
+        if handle is not None and not ctx.as_json:
+            tell(ctx, deferred.waits(handle), deferred.PASSED_OVER)
+        return
+    if handle is None:
+        if found is not None and not ctx.as_json:
+            tell(ctx, found.sentence())
+        played.outcome = await runner.recover(recover)
+        played.settled = ("There is no cut-off run any more",)
+        return
+    if not ctx.as_json:
+        tell(ctx, deferred.waits(handle))
+    played.kept_back = "the answer that comes later is not there"
+    if recover == "close":
+        reason = await runner.cancel_deferred()
+        played.settled = (deferred.GIVEN_UP, *(() if reason is None else (deferred.untold(reason),)))
+        return
+    played.outcome = await runner.fetch_deferred(wait=True)
+    played.still_waits = played.outcome is None
 
 
 async def abort_on_signals(
@@ -213,8 +250,10 @@ def answer_of(session: Session, played: Played, wishes: Wishes, *, stored: bool)
     """Say how a run ended and how to go on."""
     resume = f"pi-session resume {session.id}"
     outcome = played.outcome
+    if played.still_waits:
+        return Answer("written", None, (deferred.NOT_YET,), deferred.commands(session.id, wishes.branch), 130)
     if outcome is None:
-        return Answer("written", None, ("There is no cut-off run any more",), (resume,))
+        return Answer("written", None, played.settled, (resume,))
     said = [note for note in outcome.notes if note not in played.told]
     if outcome.status == "error":
         said.append(f"Error: {outcome.error or 'the run failed'}")
@@ -227,4 +266,8 @@ def answer_of(session: Session, played: Played, wishes: Wishes, *, stored: bool)
     if outcome.own_branch or wishes.branch is not None:
         resume += f" --branch {outcome.branch}"
     said.append(f"Stored in {session.id} on {outcome.branch}")
+    handle = None if outcome.message is None else outcome.message.deferred
+    if handle is not None and outcome.status == "done":
+        branch = outcome.branch if outcome.own_branch else wishes.branch
+        return Answer("written", None, (*said, deferred.waits(handle)), deferred.commands(session.id, branch))
     return Answer("written", None, tuple(said), (resume, f"pi-session undo {session.id}"), CODES[outcome.status])

@@ -11,6 +11,9 @@ order. A step is
   a word is one), `paceMs` the pause before each;
 * a list of events, or `{"events": [...], "final": {...}}`: Pi's stream events by their wire names, without partials.
 
+A request whose answer may come later gets a handle and takes no step; each look at the handle takes one, and a step
+with `stopReason` `deferred` says there that the answer is not there yet.
+
 A request without a step is answered with an error, and `check` raises for it and for steps that are left over; leaving
 a `with` block checks. An aborted signal ends the answer as aborted, with what had arrived.
 
@@ -35,6 +38,7 @@ from pi_loop.events import AssistantMessageEvent, StreamDone, StreamError
 from pi_loop.types import Clock, Model, Request, StreamOptions, wall_clock_ms
 from pi_sessions.messages import (
     AssistantMessage,
+    DeferredHandle,
     JsonObject,
     Number,
     StopReason,
@@ -137,7 +141,9 @@ class ScriptedModel:
         self._pace_ms = script.pace_ms
         self._clock = clock
         self._missing = 0
+        self._handles = 0
         self.requests: list[Request] = []
+        self.cancelled: list[DeferredHandle] = []
 
     @classmethod
     def from_file(cls, path: Path, *, clock: Clock = wall_clock_ms) -> Self:
@@ -174,6 +180,10 @@ class ScriptedModel:
         self, model: Model, request: Request, options: StreamOptions
     ) -> AsyncIterator[AssistantMessageEvent]:
         """Answer one request with the next step."""
+        if options.deferred:
+            for event in self._later(model):
+                yield event
+            return
         number = len(self.requests)
         self.requests.append(request)
         draft = AssistantDraft(model, timestamp=self._clock())
@@ -203,6 +213,38 @@ class ScriptedModel:
             if step.stall:
                 await pace.stall()
                 yield draft.error("Request was aborted", aborted=True)
+
+    def _later(self, model: Model) -> Iterator[AssistantMessageEvent]:
+        """Answer with a handle."""
+        draft = AssistantDraft(model, timestamp=self._clock())
+        self._handles += 1
+        draft.set(
+            deferred=DeferredHandle(
+                provider=model.provider,
+                model_id=model.id,
+                api=model.api,
+                id=f"later_{self._handles}",
+                poll_after_ms=self._pace_ms,
+            )
+        )
+        yield draft.start()
+        yield draft.done("deferred")
+
+    async def fetch(self, handle: DeferredHandle, /) -> AssistantMessage | None:
+        """Give the answer that the next step makes, None when the step says that it comes later."""
+        model = Model(id=handle.model_id, name=handle.model_id, api=handle.api, provider=handle.provider)
+        last: AssistantMessageEvent | None = None
+        async for event in self(model, Request([]), StreamOptions()):
+            last = event
+        if isinstance(last, StreamError):
+            return last.error
+        if not isinstance(last, StreamDone):
+            raise ScriptError("The step of a deferred answer must have an end")
+        return None if last.reason == "deferred" else last.message
+
+    async def cancel(self, handle: DeferredHandle, /) -> None:
+        """Note that nobody waits for an answer any more."""
+        self.cancelled.append(handle)
 
 
 class _Pace:

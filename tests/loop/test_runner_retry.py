@@ -13,7 +13,6 @@ from pi_loop import AssistantDraft, Model
 from pi_loop.events import AssistantMessageEvent
 from pi_loop.runner_messages import user_messages
 from pi_loop.types import Request, StreamOptions
-from pi_sessions.messages import AssistantMessage, DeferredHandle
 from tests.loop.runner_world import CASES, MODEL, World, asking, once, run, world
 
 __all__ = ["run", "world"]
@@ -214,61 +213,6 @@ def test_s35_a_stalled_answer_is_kept_marked_and_an_abort_ends_it_at_once(world:
         assert (await runner.continue_()).status == "done"
 
     run(work)
-
-
-class Answers:
-    """A provider that finishes an answer later."""
-
-    def __init__(self) -> None:
-        self.ready: Any = None
-        self.cancelled: list[str] = []
-
-    async def fetch(self, _handle: DeferredHandle, /) -> Any:
-        return self.ready
-
-    async def cancel(self, handle: DeferredHandle, /) -> None:
-        self.cancelled.append(handle.id)
-
-
-HANDLE = {"provider": "scripted", "modelId": "demo", "api": "scripted", "id": "later-1"}
-DEFERRED = {"events": [{"type": "start"}, {"type": "done", "reason": "deferred"}], "final": {"deferred": HANDLE}}
-
-
-def test_a_deferred_answer_is_fetched_by_the_next_runner_and_its_calls_run(world: World, run: Run) -> None:
-    answers = Answers()
-
-    async def work() -> None:
-        assert (await world.runner([DEFERRED]).prompt("go")).status == "done"
-        later = world.runner(["It is 42."], deferred=answers)
-        handle = await later.deferred_answer()
-        assert handle is not None
-        assert handle.id == "later-1"
-        assert await later.fetch_deferred() is None
-        block = {"type": "toolCall", "id": "c1", "name": "add", "arguments": {"a": 2, "b": 40}}
-        answers.ready = AssistantMessage.model_validate({"content": [block], "model": "demo", "stopReason": "toolUse"})
-        outcome = await later.fetch_deferred()
-        assert outcome is not None
-        assert (outcome.status, outcome.message.text) == ("done", "It is 42.")  # type: ignore[union-attr]
-        assert await later.deferred_answer() is None
-
-    run(work)
-    assert world.roles()[1:] == ["user", "assistant", "toolResult", "assistant"]
-    assert world.calls_have_one_result_each()
-
-
-def test_a_deferred_answer_is_cancelled_on_request(world: World, run: Run) -> None:
-    answers = Answers()
-
-    async def work() -> None:
-        await world.runner([DEFERRED]).prompt("go")
-        later = world.runner(["at once"], deferred=answers)
-        await later.cancel_deferred()
-        assert await later.deferred_answer() is None
-        assert (await later.continue_()).status == "done"
-
-    run(work)
-    assert answers.cancelled == ["later-1"]
-    assert world.roles()[1:] == ["user", "assistant"]
 
 
 def test_a_text_prompt_becomes_a_message_with_its_images() -> None:

@@ -9,6 +9,8 @@ from pi_sessions.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from pi_session_cli.invocation import Invocation
 
 COMMAND = Command(
@@ -37,7 +39,7 @@ COMMAND = Command(
 )
 
 
-def run(ctx: Invocation, session: str | None, *, pick: bool, recover: str | None, **given: str | None) -> Answer:
+def run(ctx: Invocation, session: str | None, *, pick: bool, recover: str | None, **given: Any) -> Answer:
     """Open the conversation."""
     if ctx.as_json or not (ctx.stdin.isatty() and ctx.stdout.isatty()):
         raise UsageError("resume needs a terminal", hint="in scripts: pi-session run PROMPT --last")

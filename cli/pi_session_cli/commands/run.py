@@ -9,6 +9,8 @@ from pi_sessions.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from pi_loop.runner_types import RecoverAction
     from pi_session_cli.invocation import Invocation
 
@@ -20,7 +22,9 @@ COMMAND = Command(
         "Begins a session unless told otherwise. The answer's text goes to stdout as it comes, what the model does "
         "meanwhile to stderr. A word @FILE adds a file or a picture, - standard input. Everything is stored as it "
         "happens. Calls that nobody can approve get an error result; paths outside the folder are refused. "
-        "Ctrl-C ends the run; what was said so far stays. Exit 4: the run ended in error."
+        "Ctrl-C ends the run; what was said so far stays. With --deferred the provider works on while nothing runs "
+        "here (models over openai-responses); --recover continue waits for the answer, --recover close gives it up. "
+        "Exit 4: the run ended in error."
     ),
     examples=(
         'pi-session run "Why is the lease lost?" --model anthropic/claude-sonnet-5',
@@ -39,6 +43,7 @@ COMMAND = Command(
         BRANCH,
         Option("no_session", ("--no-session",), "Store nothing"),
         *conversation_options(tools="read", unasked="others get an error"),
+        Option("deferred", ("--deferred",), "Let the answer come later; run --recover continue fetches it"),
     ),
     writes=True,
 )
@@ -53,13 +58,16 @@ def run(
     fork_from: str | None,
     no_session: bool,
     recover: RecoverAction | None,
-    **given: str | None,
+    deferred: bool,
+    **given: Any,
 ) -> Answer:
     """Run a prompt."""
     if sum((session is not None, last, no_session)) > 1 or (no_session and (fork_from or recover)):
         raise UsageError("Give only one of --session, --last and --no-session", hint="pi-session run --help")
+    if no_session and deferred:
+        raise UsageError("An answer that comes later needs a session to come to", hint="leave --no-session out")
     from pi_session_cli.conversing import Wishes
     from pi_session_cli.running import Place, run_once
 
     where = Place(session=session, last=last, fork_from=fork_from, no_session=no_session)
-    return run_once(ctx, words, where, Wishes(**given), recover)
+    return run_once(ctx, words, where, Wishes(deferred=deferred, **given), recover)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pi_loop.runner_types import PhaseBusyError
@@ -11,7 +12,7 @@ from pi_session_cli.catalog import find
 from pi_session_cli.interactive import slash
 from pi_session_cli.parse import parse
 from pi_session_cli.settings import THINKING
-from pi_sessions.errors import UsageError
+from pi_sessions.errors import CannotError, UsageError
 
 if TYPE_CHECKING:
     from typing import Any
@@ -75,6 +76,15 @@ class Moves:
             raise UsageError(f"There is no thinking level {words[0]}", hint=f"one of {', '.join(THINKING)}")
         await runner.set_thinking_level(words[0])  # type: ignore[arg-type]
         self._talk.printer.note(f"Thinking: {words[0]}")
+
+    async def _deferred(self, words: list[str]) -> None:
+        what = words[0] if words else "wait"
+        if what not in ("wait", "close"):
+            raise UsageError(f"There is nothing to {what}", hint="/deferred wait, or /deferred close")
+        if await self._talk.talk.runner.deferred_answer() is None:
+            raise CannotError("The session waits for no answer", hint="send a prompt")
+        work = self._talk.give_up_deferred if what == "close" else partial(self._talk.fetch_deferred, wait=True)
+        self._talk.start(work)
 
     # --- by the runner ------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pi_session_cli.render import deferred
 from pi_session_cli.render.opening import Opening
 from pi_session_cli.render.safe import one_line
 from pi_sessions.texts import content_text
@@ -40,7 +41,7 @@ async def opening_of(store: SessionStore, talk: Conversation) -> Opening:
     notes += [f"{run.sentence()}; what you send goes on on a branch of its own" for run in alive]
     handle = await runner.deferred_answer()
     if handle is not None:
-        notes.append("The last answer is to come later and cannot be fetched here; a new prompt goes on without it")
+        notes.append(deferred.waits(handle))
     return Opening(
         session=session,
         branch=branch,

@@ -1,4 +1,6 @@
-"""OpenAI Responses without storage: calls and outputs pair by call id, reasoning is followed by what it led to.
+"""OpenAI Responses: calls and outputs pair by call id, reasoning is followed by what it led to.
+
+Nothing is stored but an answer that comes later.
 
 Source: OpenAI API reference (Responses, "input" items), `openai` type definitions, and the texts of its 400 answers.
 """
@@ -14,7 +16,7 @@ ITEM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 BODY_KEYS = (
     "model stream store tools input max_output_tokens prompt_cache_key prompt_cache_retention reasoning include "
-    "temperature"
+    "temperature background"
 )
 Item = dict[str, Any]
 
@@ -38,7 +40,11 @@ class _Reader:
     def read(self) -> list[str]:
         body = self.body
         self.keys(body, BODY_KEYS, "body")
-        self.expect(not blank(body["model"]) and body["store"] is False, "model and store: false")
+        later = body.get("background", False)
+        self.expect(not blank(body["model"]), "model")
+        self.expect(
+            body["store"] is later and body["stream"] is not later, "stored if, and streamed unless, background"
+        )
         self.expect(body.get("max_output_tokens", 16) >= 16, "max_output_tokens must be at least 16")
         self.expect(len(body.get("prompt_cache_key", "")) <= 64, "prompt_cache_key is too long")
         self.expect(not ("temperature" in body and "reasoning" in body), "temperature is not supported")
