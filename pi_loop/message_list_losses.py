@@ -12,6 +12,7 @@ from pi_loop.repair.pairing import is_call, pair_results
 from pi_loop.target import CHAT
 from pi_sessions.context import blocks_of, entry_messages, is_editable, latest_edits, to_llm
 from pi_sessions.formats import export_losses as words
+from pi_sessions.formats.derived import FACT_TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def list_losses(export: Export, made: MessageList) -> dict[str, int]:
         made: The list.
     """
     lost = words.fact_losses(export, ())
-    lost[words.COMPACTED] = len(made.path) - len(made.active)
+    active = {entry.id for entry in made.active}
+    lost[words.COMPACTED] = sum(entry.id not in active and entry.type not in FACT_TYPES for entry in made.path)
     held = _entry_losses(made, lost)
     messages = [each.message for each in made.messages if each.entry_id in held]
     _field_losses(made, held, messages, lost)

@@ -102,7 +102,7 @@ def message_list(export: Export, api: str) -> MessageList:
         messages = [each for each in messages[:start] if _role(each) == "system"] + messages[start:]
     if all(_role(each) == "system" for each in messages):
         raise NothingToExportError("The context is empty, so there is no message to export")
-    named = (model.provider, model.model_id) if model else FALLBACK_MODELS[api]
+    named = (model.provider, model.model_id) if model and model.model_id else FALLBACK_MODELS[api]
     request = build_request(messages, Target(*named, api))
     body = body_for(request, BodyOptions(cache_retention="none"))
     made = {name: body[name] for name in KEPT if name in body}
