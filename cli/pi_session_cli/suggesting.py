@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pi_session_cli.commands.ls import PREFIX_LENGTHS
 from pi_session_cli.declare import Argument, Option
-from pi_session_cli.render.safe import one_line, short_id
+from pi_session_cli.render.safe import block, one_line, short_id
 from pi_session_cli.render.words import gist, speaker
 
 if TYPE_CHECKING:
@@ -150,8 +150,13 @@ def entries(store: Reading, session_id: str, branch: str | None = None) -> Itera
 
 def safe(text: str, told: str) -> Iterator[Suggestion]:
     """Yield a suggestion, or nothing for a text that no terminal should be sent."""
-    if text and one_line(text) == text:
+    if text and is_harmless(text):
         yield Suggestion(text, one_line(told, WORDS))
+
+
+def is_harmless(text: str) -> bool:
+    """Whether a text can be put into a line as it is."""
+    return list(block(text)) == [text]
 
 
 def fitting(suggestions: Iterable[Suggestion], typed: str, most: int) -> list[Suggestion]:

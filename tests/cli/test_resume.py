@@ -238,6 +238,23 @@ def test_rewind_gives_the_text_back_and_undo_takes_it_back(person: Person) -> No
     assert person.spoken() == [("user", "Why is the lease lost?"), ("assistant", "The heartbeat stalls.")]
 
 
+def test_commands_and_entries_are_completed(person: Person) -> None:
+    with person.resume(*person.script()) as terminal:
+        terminal.sees(READY)
+        terminal.presses("/rewi")
+        terminal.sees("move the leaf")
+        terminal.presses("\t")
+        terminal.sees("nd")
+        terminal.presses(" lost")
+        terminal.sees("user: Why")
+        terminal.presses("\t")
+        terminal.types("")
+        terminal.sees("main now ends at")
+        terminal.presses("\x03")
+        assert terminal.leaves() == 0
+    assert person.spoken() == []
+
+
 def test_model_and_thinking_are_switched_and_stored(person: Person) -> None:
     with person.resume(*person.script("Fine.")) as terminal:
         terminal.sees(READY)

@@ -19,7 +19,6 @@ from pi_session_cli import suggesting
 from pi_session_cli.catalog import find
 from pi_session_cli.declare import Option
 from pi_session_cli.interactive import slash
-from pi_session_cli.render.safe import one_line
 from pi_session_cli.settings import THINKING
 from pi_session_cli.suggesting import Suggestion
 from pi_sessions.errors import PiSessionError
@@ -137,7 +136,7 @@ class PromptCompleter(Completer):
             typed = self._ctx.environ.get("HOME", "~") + typed[1:]
         completer = PathCompleter(get_paths=lambda: [folder])
         for each in completer.get_completions(Document(typed), CompleteEvent()):
-            if one_line(each.text) == each.text:
+            if suggesting.is_harmless(each.text):
                 yield typed + each.text, each.display_text
 
 
