@@ -113,7 +113,7 @@ def _entry_losses(made: MessageList, lost: Counter[str]) -> dict[str, StoredEntr
         if entry.type == "compaction" and place > 0:
             word = words.COMPACTED
         elif not own:
-            word = words.kind_word(entry)
+            word = words.kind_word(entry.type)
         elif edit is not None and edit.fields["replacement"] is None:
             word = words.OMITTED
         elif entry.id in cut:

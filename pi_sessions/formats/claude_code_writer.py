@@ -13,6 +13,7 @@ from collections import Counter
 
 from pi_sessions.context import COMPACTION_PREFIX, COMPACTION_SUFFIX, entry_messages, to_llm
 from pi_sessions.errors import NothingToExportError
+from pi_sessions.formats import export_losses as words
 from pi_sessions.formats.claude_code import META_KINDS
 from pi_sessions.formats.claude_code_reader import NAME
 from pi_sessions.formats.claude_code_records import first_text, stop_reason, usage_of
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 VERSION = "2.1.0"
 _STOP = {"stop": "end_turn", "toolUse": "tool_use", "length": "max_tokens"}
 _META = "meta"
-_MORE = "further fields of blocks"
 _CALL = frozenset(("type", "id", "name", "arguments"))
 _PRIVATE = frozenset(("textSignature", "codex"))
 _PROMPT = 200
@@ -52,7 +52,7 @@ def export_losses(export: Export) -> dict[str, int]:
     """Return what the file does not hold or says differently: `{what: how many}`."""
     writer = _Writer(export)
     writer.lines()
-    return {what: number for what, number in sorted(writer.losses.items()) if number}
+    return words.counts_of(words.fact_losses(export, (words.NAME, words.FOLDER)) + writer.losses)
 
 
 class _Writer:
@@ -187,8 +187,8 @@ class _Writer:
             }
             self._named = entry.fields.get("name")
             self._put({**title, MARK: {"id": entry.id, "time": entry.time_ms}})
-        elif entry.id not in self._consumed:
-            self.losses[entry.type] += 1
+        elif entry.id not in self._consumed and (word := words.kind_word(entry.type)):
+            self.losses[word] += 1
 
     def _user(self, entry: StoredEntry, message: JsonObject) -> None:
         content, more = self._asked(message)
@@ -242,7 +242,7 @@ class _Writer:
         if message.get("errorMessage") and message.get("stopReason") in ("error", "aborted"):
             read |= {"stopReason": "error", "errorMessage": message["errorMessage"]}
             if message.get("content"):
-                self.losses["what failed answers said"] += 1
+                self.losses[words.SAID_BEFORE_FAILING] += 1
         mark |= _unlike(message, read)
         if isinstance(request, str):
             rest["requestId"] = request
@@ -272,17 +272,17 @@ class _Writer:
             if kind == "thinking":
                 signature = block.get("thinkingSignature")
                 if message.get("provider") != "anthropic" or not signature:
-                    self.losses["thinking that only its maker can read"] += 1
+                    self.losses[words.FOREIGN_THINKING] += 1
                 elif block.get("redacted"):
                     found.append({"type": "redacted_thinking", "data": signature})
                 else:
                     found.append({"type": "thinking", "thinking": block.get("thinking"), "signature": signature})
             elif kind == "toolCall":
                 call = {"type": "tool_use", "id": block.get("id"), "name": block.get("name")}
-                self.losses[_MORE] += not block.keys() <= _CALL
+                self.losses[words.MORE_BLOCK_FIELDS] += not block.keys() <= _CALL
                 found.append({**call, "input": block.get("arguments")})
             else:
-                self.losses[_MORE] += not block.keys().isdisjoint(_PRIVATE)
+                self.losses[words.MORE_BLOCK_FIELDS] += not block.keys().isdisjoint(_PRIVATE)
                 found.append(_block(block))
         return found
 
@@ -321,12 +321,12 @@ class _Writer:
     def _custom(self, entry: StoredEntry) -> None:
         kind, data = str(entry.fields.get("customType") or ""), entry.fields.get("data")
         if not kind.startswith(f"{NAME}.") or not isinstance(data, dict):
-            self.losses["custom"] += 1
+            self.losses[words.CUSTOM] += 1
             return
         name = kind.removeprefix(f"{NAME}.")
         if name in META_KINDS or "type" not in data:
             if "type" not in data:
-                self.losses["custom"] += 1
+                self.losses[words.CUSTOM] += 1
                 return
             self._put({"sessionId": self.session_id, **data, MARK: {"id": entry.id, "time": entry.time_ms}})
             return
@@ -338,9 +338,9 @@ class _Writer:
         told = [shown for message in entry_messages(entry) for shown in to_llm(message)]
         texts = [shown.get("content") for shown in told if shown.get("role") == "user"]
         if not texts:
-            self.losses[kind] += 1
+            self.losses[words.kind_word(kind) or kind] += 1
             return
-        self.losses[f"{kind} (as text)"] += 1
+        self.losses[words.text_word(kind)] += 1
         for part, content in enumerate(texts):
             own = {"message": {"role": "user", "content": _blocks(content)}, "isMeta": True}
             self._chain(entry, "user", own, part=part)

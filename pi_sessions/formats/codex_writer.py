@@ -15,6 +15,7 @@ from collections import Counter
 from pi_sessions.context import COMPACTION_PREFIX, COMPACTION_SUFFIX, entry_messages, to_llm
 from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats import codex_items as items
+from pi_sessions.formats import export_losses as words
 from pi_sessions.formats.codex import ITEM_KINDS, LINE_KINDS
 from pi_sessions.formats.codex_reader import NAME
 from pi_sessions.formats.foreign_ids import MARK, as_uuid, differences
@@ -50,7 +51,12 @@ def export_losses(export: Export) -> dict[str, int]:
     """Return what the file does not hold or says differently: `{what: how many}`."""
     writer = _Writer(export)
     writer.lines()
-    return {what: number for what, number in sorted(writer.losses.items()) if number}
+    session, told = export.session, dump(writer.meta)
+    held = [words.NAME, words.FOLDER]
+    # A session that Codex began still says so in its first line.
+    held += [words.ORIGIN] if writer.meta.get("forked_from_id") == session.origin else []
+    held += [words.CALLER] if session.parent_session and dump(session.parent_session) in told else []
+    return words.counts_of(words.fact_losses(export, held) + writer.losses)
 
 
 class _Writer:
@@ -136,8 +142,8 @@ class _Writer:
             self._put("event_msg", {**told, "thread_name": entry.fields.get("name") or ""}, mark)
         elif entry.type == "branch_summary":
             self._as_text(entry, "branch_summary")
-        else:
-            self.losses[entry.type] += 1
+        elif word := words.kind_word(entry.type):
+            self.losses[word] += 1
 
     def _turn_context(self, model: str, effort: str | None, mark: JsonObject) -> None:
         self._model, self._effort = model, effort
@@ -200,7 +206,7 @@ class _Writer:
 
     def _item(self, block: JsonObject, message: JsonObject) -> JsonObject | None:
         kind = block.get("type")
-        self.losses["further fields of blocks"] += not block.keys() <= _FIELDS.get(str(kind), block.keys())
+        self.losses[words.MORE_BLOCK_FIELDS] += not block.keys() <= _FIELDS.get(str(kind), block.keys())
         if kind == "text":
             rest = block.get("codex")
             content = [{"type": "output_text", "text": block.get("text") or ""}]
@@ -226,7 +232,7 @@ class _Writer:
             if isinstance(item, dict) and item.get("type") == "reasoning":
                 return item
         if signature or message.get("provider") not in (None, "openai", self.meta.get("model_provider")):
-            self.losses["thinking that only its maker can read"] += 1
+            self.losses[words.FOREIGN_THINKING] += 1
             return None
         return {"type": "reasoning", "summary": [{"type": "summary_text", "text": block.get("thinking") or ""}]}
 
@@ -277,7 +283,7 @@ class _Writer:
         kind, data = str(entry.fields.get("customType") or ""), entry.fields.get("data")
         name = kind.removeprefix(f"{NAME}.")
         if name == kind or not isinstance(data, dict) or name == "thread_rolled_back":
-            self.losses["custom"] += 1
+            self.losses[words.CUSTOM] += 1
         elif name == "turn_context":
             self._model = str(data.get("model") or self._model)
             self._effort = data.get("effort") or self._effort
@@ -293,7 +299,7 @@ class _Writer:
         """Write what a model sees of an entry as text the program put in."""
         told = [shown for message in entry_messages(entry) for shown in to_llm(message)]
         texts = [shown.get("content") for shown in told if shown.get("role") == "user"]
-        self.losses[f"{kind} (as text)" if texts else kind] += 1
+        self.losses[words.text_word(kind) if texts else words.kind_word(kind) or kind] += 1
         for content in texts:
             mark = {"id": entry.id, "customType": f"{NAME}.{kind}", "display": False}
             item = {"type": "message", "role": "user", "content": items_of(content)}

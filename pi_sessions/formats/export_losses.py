@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from pi_sessions.formats.exports import Export
-    from pi_sessions.stored import JsonObject, StoredEntry
+    from pi_sessions.stored import JsonObject
 
 # Facts about a session that a form's files may hold.
 NAME, FOLDER, LABELS, BRANCH, BRANCHES, ORIGIN, MARKS, CALLER = FACTS = (
@@ -50,6 +50,7 @@ ORIGINS = "origins of the session"
 MARKED = "archive and pin marks"
 CALLERS = "links to the tool call that began the session"
 THINKING = "blocks of thinking"
+FOREIGN_THINKING = "blocks of thinking that only their maker can read"
 SIGNATURES = "signatures of thinking"
 PICTURES = "pictures"
 PICTURE_BYTES = "contents of pictures"
@@ -61,6 +62,7 @@ USAGES = "usages of answers"
 MODELS = "models of answers"
 DETAILS = "details of messages"
 FAILURES = "error marks of tool results"
+SAID_BEFORE_FAILING = "beginnings of answers that failed"
 REASONS = "error messages of answers"
 MORE_FIELDS = "further fields of messages"
 MORE_BLOCK_FIELDS = "further fields of blocks"
@@ -93,6 +95,7 @@ _MISSING = {
     MARKED: "archive or pin mark",
     CALLERS: "the link to the tool call that began the session",
     THINKING: "block of thinking",
+    FOREIGN_THINKING: "block of thinking that only its maker can read",
     SIGNATURES: "signature of thinking",
     PICTURES: "picture",
     PICTURE_BYTES: "content of a picture",
@@ -104,6 +107,7 @@ _MISSING = {
     MODELS: "the model of an answer",
     DETAILS: "the details of a message",
     FAILURES: "error mark of a tool result",
+    SAID_BEFORE_FAILING: "beginning of an answer that failed",
     REASONS: "error message of an answer",
     MORE_FIELDS: "further fields of a message",
     MORE_BLOCK_FIELDS: "further fields of a block",
@@ -174,7 +178,9 @@ KINDS = {
     "usage": USAGE_ENTRIES,
     "custom": CUSTOM,
     "context_edit": EDITS,
+    # Roles of messages that a model is not shown, or not as messages.
     "system": SYSTEM,
+    "bashExecution": KEPT_OUT,
 }
 # By role of the message an entry gives (`context.entry_messages`); user, assistant and toolResult stay what they are.
 ROLES_AS_TEXT = {
@@ -221,9 +227,12 @@ def fact_losses(export: Export, holds: Collection[str]) -> Counter[str]:
     return lost
 
 
-def kind_word(entry: StoredEntry) -> str | None:
-    """Return what an entry that has no place is counted as; None for labels and names, which `fact_losses` counts."""
-    return None if entry.type in FACT_TYPES else KINDS.get(entry.type, UNKNOWN)
+def kind_word(kind: str) -> str | None:
+    """Return what an entry that has no place counts as, by its type or by its message's role.
+
+    None for labels and names, which `fact_losses` counts.
+    """
+    return None if kind in FACT_TYPES else KINDS.get(kind, UNKNOWN)
 
 
 def more_fields(fields: JsonObject, known: Collection[str]) -> bool:
@@ -237,25 +246,9 @@ def has_usage(value: object) -> bool:
     return any(has_usage(each) if isinstance(each, dict) else bool(each) for each in told)
 
 
-def foreign_losses(export: Export, found: Mapping[str, int], holds: Collection[str]) -> dict[str, int]:
-    """Return the losses of a file for another agent: what its writer found, and the facts the file does not hold.
-
-    Args:
-        export: What goes out.
-        found: What the writer counted: by entry type or role (`(as text)` behind it where a text stands for the entry),
-            or in words of its own.
-        holds: As for `fact_losses`.
-    """
-    lost = fact_losses(export, holds)
-    for what, number in found.items():
-        kind = what.removesuffix(" (as text)")
-        if what in FACT_TYPES:
-            continue
-        if kind != what:
-            lost[ROLES_AS_TEXT.get(kind, _TYPES_AS_TEXT.get(kind, OTHERS_AS_TEXT))] += number
-        else:
-            lost[KINDS.get(what, what)] += number
-    return counts_of(lost)
+def text_word(kind: str) -> str:
+    """Return what an entry counts as where a text stands for it, by its type or by its message's role."""
+    return ROLES_AS_TEXT.get(kind, _TYPES_AS_TEXT.get(kind, OTHERS_AS_TEXT))
 
 
 def counts_of(lost: Mapping[str, int]) -> dict[str, int]:

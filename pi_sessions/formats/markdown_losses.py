@@ -42,7 +42,7 @@ def path_losses(
     _fact_entries(export, path, lost)
     for entry in path:
         if not is_given(entry):
-            word = words.UNREAD_CALLS if entry.type == "message" else words.kind_word(entry)
+            word = words.UNREAD_CALLS if entry.type == "message" else words.kind_word(entry.type)
             lost[word or words.LABEL_TEXTS] += word is not None
         elif entry.message is not None:
             _message(export, entry.message, message_fields, lost)

@@ -163,7 +163,8 @@ def parts(seen: list[StoredEntry], text: str, lost: dict[str, int], form: str) -
     assert failed == lost.get(words.FAILURES, 0) + text.count('"is_error": true') - (
         text.count(INTERRUPTED) if form == "anthropic" else 0
     )
-    talk = sum(entry.role not in ("toolResult", "system") for entry in seen)
+    saying = [entry for entry in seen if entry.type in ("message", "custom_message", "branch_summary", "compaction")]
+    talk = sum(entry.role not in ("toolResult", "system") for entry in saying)
     edited = any(entry.type == "context_edit" for entry in seen)
     if form == "openai" and not edited and words.MOVED_PICTURES not in lost:
         written = sum(message["role"] in ("user", "assistant") for message in told["messages"])

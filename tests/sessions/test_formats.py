@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats import claude_code_writer, codex_writer
+from pi_sessions.formats import export_losses as words
 from pi_sessions.formats.exports import read_export
 from pi_sessions.formats.registry import FORMATS as KNOWN
 from pi_sessions.formats.registry import find_sources, format_named, identify
@@ -23,6 +24,8 @@ from tests.sessions.pi_files import CASES, FIXTURES, check
 
 CLAUDE = FORMATS / "claude-code"
 CODEX = FORMATS / "codex"
+# What is lost beside the entries of a path.
+BESIDE_ENTRIES = (words.OFF_PATH, words.BRANCH_NAMES, words.ORIGINS, words.MARKED, words.CALLERS)
 WRITERS = {"claude-code": claude_code_writer, "codex": codex_writer}
 EVERY = {
     "claude-code": CLAUDE / "projects" / "-proj-bakery" / "5f1e0c2a-0000-4000-8000-00000000000a.jsonl",
@@ -298,6 +301,12 @@ def test_out_and_back_gives_the_same_entries_or_says_what_is_missing(path: Path,
                 read.insert(0, by_id[at])
                 at = read[0].parent_id
             before = store.path(sid)
+            assert (words.ORIGINS in losses) == (session.origin is not None and back.parent_ref is None)
+            assert (words.CALLERS in losses) == (session.parent_session is not None and back.child_of is None)
+            assert losses.get(words.OFF_PATH, 0) == len(store.entries(sid)) - len(before)
+            losses = {what: number for what, number in losses.items() if what not in BESIDE_ENTRIES}
+            if not any(entry.type == "label" for entry in before):
+                losses.pop(words.LABEL_TEXTS, None)
             if losses:
                 assert {entry.id for entry in read} <= {entry.id for entry in before}
                 missing = [each for each in said(before) if each not in said(read)]
