@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from pi_session_cli.catalog import NAMES, find
 from pi_session_cli.declare import DB, JSON, Argument, Command, Option
 from pi_session_cli.parse import HELP_FLAGS, Parsed
+from pi_session_cli.shell_completion import completer
 from pi_sessions.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,24 +84,34 @@ def reading(command: Command) -> Callable[..., Parsed]:
                 given[argument.name] = tuple(given.get(argument.name) or ())
         return Parsed(command, absent | (ctx.obj or {}) | given)
 
-    parameters = [parameter(argument) for argument in command.arguments]
-    made: Callable[..., Parsed] = typed(
-        read, [*parameters, *(parameter(option) for option in command.every_option)], wants_context=True
-    )
+    declared: tuple[Argument | Option, ...] = (*command.arguments, *command.every_option)
+    parameters = [parameter(each, completer(command, each)) for each in declared]
+    made: Callable[..., Parsed] = typed(read, parameters, wants_context=True)
     return made
 
 
-def parameter(declared: Argument | Option) -> inspect.Parameter:
-    """Return one declared value as a parameter Typer understands."""
+def parameter(declared: Argument | Option, completes: Callable[..., Any] | None = None) -> inspect.Parameter:
+    """Return one declared value as a parameter Typer understands.
+
+    Args:
+        completes: Offers values to the shell.
+    """
     default: object
     if isinstance(declared, Argument):
         kind: Any = list[str] if declared.repeatable else str
-        info: Any = typer.Argument(metavar=declared.metavar, help=declared.help)
+        info: Any = typer.Argument(metavar=declared.metavar, help=declared.help, autocompletion=completes)
         default = inspect.Parameter.empty if declared.required else None
     else:
         kind = Literal[declared.choices] if declared.kind == "choice" else KINDS[declared.kind]
         least, most = (declared.least, declared.most) if declared.kind == "int" else (None, None)
-        info = typer.Option(*declared.flags, metavar=declared.metavar or None, help=declared.help, min=least, max=most)
+        info = typer.Option(
+            *declared.flags,
+            metavar=declared.metavar or None,
+            help=declared.help,
+            min=least,
+            max=most,
+            autocompletion=completes,
+        )
         default = declared.absent
     if default is None:
         kind = kind | None

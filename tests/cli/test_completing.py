@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +17,7 @@ from pi_loop.models.custom import ModelsConfig
 from pi_session_cli import suggesting
 from pi_session_cli.catalog import find
 from pi_session_cli.interactive.completing import MOST, PromptCompleter
+from pi_session_cli.shell_completion import harmless
 from pi_session_cli.suggesting import Suggestion, kind_of, place_after
 from pi_sessions import SessionStore
 from tests.cli.launcher import Terminal
@@ -178,3 +182,33 @@ def test_what_comes_next_follows_from_the_declarations(line: str, expected: str 
     assert command is not None
     declared = place_after(command, words).declared
     assert (kind_of(command, declared) if declared is not None else None) == expected
+
+
+def shell_offers(shell: Terminal, line: str, **env: str) -> list[str]:
+    """Return what bash gets for a line that ends where the cursor is."""
+    asked = {"_PI_SESSION_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    command = [sys.executable, "-W", "error", "-m", "pi_session_cli"]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PI_")}
+    run = subprocess.run(
+        command, cwd=shell.folder, env={**inherited, "HOME": str(shell.folder), **asked, **env}, capture_output=True
+    )
+    assert (run.returncode, run.stderr) == (0, b""), run.stderr
+    return run.stdout.decode().split()
+
+
+def test_a_shell_is_offered_sessions_branches_and_entries(prompt: Prompt, shell: Terminal) -> None:
+    question, answer = prompt.ids
+    store = {"PI_SESSION_DB": prompt.path, "PI_SESSION_ID": prompt.talk.session.id}
+    assert shell_offers(shell, "pi-session rewind ", **store) == ["question", "main", answer, question]
+    assert shell_offers(shell, f"pi-session switch -s {prompt.other} e", **store) == ["elsewhere"]
+    assert set(shell_offers(shell, f"pi-session --db {prompt.path} log 0")) == {"00000001", "00000002"}
+    assert shell_offers(shell, "pi-session rewind -s nothing ", **store) == []
+    assert shell_offers(shell, "pi-session log ", PI_SESSION_DB=str(shell.folder / "none.db")) == []
+
+
+def test_what_a_shell_is_given_is_no_program() -> None:
+    told = Suggestion("main", "user: \\$(touch evil) `touch evil` \"; touch evil' [bold] is it fair?")
+    odd = [Suggestion(text) for text in ("main$(x)", "ma in", "ma'in", "ma;in", "ma:in", "ma\\in", "other")]
+    assert harmless([told, *odd], "ma") == [
+        Suggestion("main", "user touch evil touch evil touch evil bold is it fair?")
+    ]
