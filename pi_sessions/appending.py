@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 FIRST_MESSAGE_CHARS = 200
 _IDS_AT_ONCE = 500
+# Rows of a large import are written in parts, so that they need not all be in memory (characters of text; entries).
+_MOST_TEXT = 4 << 20
+_MOST_ROWS = 5000
 _INSERT = (
     "insert into entries(key, id, kind, ts, seq, base, state, messages, payload, extra, blobs)"
     " values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -278,6 +281,7 @@ class EntryWriter:
         self._new_ids: set[str] = set()
         self._spare_ids: list[str] = []
         self._entry_rows: list[tuple[object, ...]] = []
+        self._text_held = 0
         self._segment_rows: list[tuple[int, int, int | None, int]] = []
         self._next_segment = 0
 
@@ -315,7 +319,8 @@ class EntryWriter:
             self._check_id(draft.id)
         self._new_ids.add(entry_id)
         time_ms = self.now if draft.time_ms is None and not draft.extra else draft.time_ms
-        payload, cuts = take_out(draft.payload)
+        whole = draft.payload
+        payload, cuts = take_out(whole)
         extra, extra_cuts = take_out(draft.extra) if draft.extra else (None, [])
         is_compaction = draft.type == "compaction"
         self.written = self.written + 1 if seq is None else max(seq, self.written)
@@ -330,12 +335,24 @@ class EntryWriter:
         if pieces:
             store_cuts(self.store.connection, key, cuts)
             store_cuts(self.store.connection, key, extra_cuts, EXTRA_OFFSET)
-        stored = StoredEntry(entry_id, parent.id, draft.type, time_ms, draft.payload, draft.extra, key, draft.head)
+        stored = StoredEntry(entry_id, parent.id, draft.type, time_ms, whole, draft.extra, key, draft.head)
         if is_compaction:
             self.flush()
             self.execute("insert into compactions(key, keep) values(?, ?)", (key, self._kept(stored, under)))
         self.note(stored)
+        self._text_held += len(payload)
+        if self._text_held > _MOST_TEXT or len(self._entry_rows) > _MOST_ROWS:
+            self._write_part()
         return stored
+
+    def _write_part(self) -> None:
+        """Write the rows collected so far; what is known of them is asked for again where it is needed."""
+        self.flush()
+        self._text_held = 0
+        if len(self._points) > _MOST_ROWS:
+            self._points = {None: ROOT}
+            self._spare_ids = [entry_id for entry_id in self._spare_ids if entry_id not in self._new_ids]
+            self._new_ids = set()
 
     def reserve_ids(self, count: int) -> None:
         """Find new ids for so many entries in a few statements instead of one each."""

@@ -12,11 +12,12 @@ import json
 
 from pi_sessions.appending import EntryWriter
 from pi_sessions.forest import LAST_POSITION, first_key, segment_of
+from pi_sessions.origins import OriginRuns
 from pi_sessions.stored import StoredEntry, dump
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from pi_sessions.base import StoreBase
     from pi_sessions.formats.parsed import ParsedSession
@@ -53,7 +54,7 @@ class Merge:
     Attributes:
         added, shared, grown: Counts of entries.
         first_seen: Shared entries that the session did not see before.
-        come: (key, line, foreign id) of each added entry.
+        come: Where the added entries come from.
         renamed: Id in the source -> id in the store, where they differ.
     """
 
@@ -73,7 +74,7 @@ class Merge:
         self.writer = EntryWriter(store, sid)
         self.keys: dict[str, int] = {}
         self.renamed: dict[str, str] = {}
-        self.come: list[tuple[int, int, str | None]] = []
+        self.come = OriginRuns()
         self.added = 0
         self.shared = 0
         self.grown = 0
@@ -103,9 +104,8 @@ class Merge:
         """Share or write every entry, parents before children, and bring the session's row up to date."""
         start = self.writer.written
         parsed = self.parsed
-        foreign = parsed.foreign_ids or (None,) * len(parsed.entries)
-        places = dict(zip((entry.id for entry in parsed.entries), zip(parsed.lines, foreign, strict=True), strict=True))
-        for number, entry in enumerate(in_tree_order(parsed.entries), 1):
+        foreign = parsed.foreign_ids
+        for number, (place, entry) in enumerate(in_tree_order(parsed.entries, self.keys), 1):
             parent = self.key_of(entry.parent_id)
             key = self._find_shared(entry, parent)
             if key is None:
@@ -119,7 +119,7 @@ class Merge:
             else:
                 self.added += 1
                 key = self._add(entry, parent, start + number)
-                self.come.append((key, *places[entry.id]))
+                self.come.add(key, parsed.lines[place], foreign.get(place))
             self.keys[entry.id] = key
             if entry.type == "label":
                 self._labels[key] = self._unlabelled(parent)
@@ -348,8 +348,8 @@ def said(entry: StoredEntry) -> str:
 
 
 def same_content(stored: StoredEntry, entry: StoredEntry) -> bool:
-    """Whether two entries say the same: type, time, and their own fields as JSON values."""
-    if stored.type != entry.type or stored.time_ms != entry.time_ms:
+    """Whether two entries say the same: type, their own time (not a borrowed one), and their own fields as values."""
+    if stored.type != entry.type or stored.own_time_ms != entry.own_time_ms:
         return False
     if stored.payload == entry.payload and stored.extra == entry.extra:
         return True
@@ -380,20 +380,30 @@ def texts_of(content: object) -> str:
     return "".join(texts)
 
 
-def in_tree_order(entries: Iterable[StoredEntry]) -> Iterator[StoredEntry]:
-    """Yield entries in file order, but never a child before its parent."""
-    waiting: dict[str, list[StoredEntry]] = {}
-    placed: set[str] = set()
-    for entry in entries:
-        if entry.parent_id is not None and entry.parent_id not in placed:
-            waiting.setdefault(entry.parent_id, []).append(entry)
+def in_tree_order(
+    entries: Iterable[StoredEntry], placed: Container[str] | None = None
+) -> Iterator[tuple[int, StoredEntry]]:
+    """Yield entries with their places, in file order, but never a child before its parent.
+
+    Args:
+        entries: Ids are unique.
+        placed: The ids yielded so far, if the caller keeps them anyhow.
+    """
+    waiting: dict[str, list[tuple[int, StoredEntry]]] = {}
+    own: set[str] = set()
+    for here in enumerate(entries):
+        parent_id = here[1].parent_id
+        if parent_id is not None and parent_id not in (own if placed is None else placed):
+            waiting.setdefault(parent_id, []).append(here)
             continue
-        ready = [entry]
+        ready = [here]
         while ready:
             current = ready.pop()
-            placed.add(current.id)
             yield current
-            ready += reversed(waiting.pop(current.id, []))
+            if placed is None:
+                own.add(current[1].id)
+            if waiting:
+                ready += reversed(waiting.pop(current[1].id, []))
 
 
 def _at(entry: StoredEntry, key: int) -> StoredEntry:

@@ -10,7 +10,7 @@ import re
 
 from pi_sessions.appending import FIRST_MESSAGE_CHARS, clean_name
 from pi_sessions.journal import Journal
-from pi_sessions.origins import Origins, write_origins
+from pi_sessions.origins import Origins
 from pi_sessions.pauses import CollectionsPaused
 from pi_sessions.records import Record
 from pi_sessions.results import ImportResult
@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-    from pi_sessions.formats.parsed import ParsedSession
+    from pi_sessions.formats.parsed import ParsedSession, SessionState
     from pi_sessions.import_merge import Merge
 
 MAIN = "main"
@@ -35,13 +35,13 @@ class Followed(Record):
         branch: Its name.
         leaf: Key of its leaf; None before the first entry.
         moved: Whether this import moved it forward.
-        is_new: Whether this import made it, because somebody had moved the one before.
+        new_branch: A branch this import made, because somebody had moved the one before.
     """
 
     branch: str
     leaf: int | None
     moved: bool
-    is_new: bool
+    new_branch: str | None = None
 
 
 class CheckpointsApart:
@@ -112,7 +112,10 @@ class Importing(Origins):
             self._link_children(sid, parsed)
             if place is not None:
                 journal.set_place(place, sid)
-            followed = self._follow_source(journal, sid, merge, merge.key_of(parsed.leaf), removed)
+            if parsed.state is not None:
+                followed = self._follow_export(journal, sid, merge, parsed.state, created, removed)
+            else:
+                followed = self._follow_source(journal, sid, merge, merge.key_of(parsed.leaf), removed)
             self._take_facts(journal, sid, merge, parsed, created)
             return self._imported_result(journal, sid, merge, parsed, created, followed)
 
@@ -146,7 +149,7 @@ class Importing(Origins):
             added=merge.added,
             shared=merge.shared,
             moved_main=followed.moved and not created,
-            new_branch=followed.branch if followed.is_new else None,
+            new_branch=followed.new_branch,
             unchanged=unchanged,
             renamed_entries=tuple(merge.renamed.items()),
             op=op,
@@ -171,7 +174,7 @@ class Importing(Origins):
             if opening is not None and opening in self._openings(sid, parsed.id):
                 return int(sid)
             if not roots or not self.forest.visible(sid):
-                if self._imports_of(sid):
+                if self._imports_of(sid) or parsed.state is not None:
                     return int(sid)
                 continue
             for root in roots:
@@ -288,20 +291,36 @@ class Importing(Origins):
         ).fetchone()
         name, left_at = row or (MAIN, None)
         found = self.connection.execute("select leaf from branches where sid = ? and name = ?", (sid, name)).fetchone()
-        stays = Followed(name, left_at, moved=False, is_new=False)
+        stays = Followed(name, left_at, moved=False)
         if leaf is None:
             return stays
         now = found[0] if found else None
         brings_something = merge.added or merge.grown or merge.first_seen
         if found is not None and (now == left_at if brings_something else restored and now is None):
             journal.set_branch(sid, name, leaf)
-            return Followed(name, leaf, moved=now != leaf, is_new=False)
+            return Followed(name, leaf, moved=now != leaf)
         leaves = self.connection.execute("select leaf from branches where sid = ?", (sid,)).fetchall()
         if not brings_something or any(self.forest.is_on_path(leaf, other) for (other,) in leaves):
             return stays
         branch = self._free_branch(sid, MAIN)
         journal.set_branch(sid, branch, leaf)
-        return Followed(branch, leaf, moved=False, is_new=True)
+        return Followed(branch, leaf, moved=False, new_branch=branch)
+
+    def _follow_export(self, journal: Journal, sid: int, merge: Merge, state: SessionState, created: bool) -> Followed:
+        """Follow an export of our own, all of its branches."""
+        from pi_sessions.import_state import begin_with, go_on_with
+
+        leaves = self.connection.execute("select leaf from branches where sid = ?", (sid,)).fetchall()
+        if created or (restored and not any(leaf for (leaf,) in leaves)):
+            taken = begin_with(self, journal, sid, state, merge.key_of)
+        elif merge.added or merge.first_seen:
+            taken = go_on_with(self, journal, sid, state, merge.key_of, self._free_branch)
+        else:
+            row = self.connection.execute(
+                "select leaf from branches where sid = ? and name = ?", (sid, state.current)
+            ).fetchone()
+            return Followed(state.current, row[0] if row else None, moved=False)
+        return Followed(taken.branch, taken.leaf, taken.moved, taken.new)
 
     def _take_facts(self, journal: Journal, sid: int, merge: Merge, parsed: ParsedSession, created: bool) -> None:
         """Take name and labels from the source, unless the person set or cleared them later."""
@@ -339,7 +358,7 @@ class Importing(Origins):
             ),
         )  # fmt: skip
         number: int = cursor.lastrowid  # type: ignore[assignment]
-        write_origins(self.connection, number, merge.come)
+        merge.come.write(self.connection, number)
         self.connection.executemany(
             "insert into repairs(import, line, code, message, key, original, lost) values(?, ?, ?, ?, ?, ?, ?)",
             (

@@ -13,11 +13,8 @@ from pi_sessions.results import Origin
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
 
     from pi_sessions.formats.parsed import ParsedSession
-
-    Come = tuple[int, int, str | None]
 
 
 class KnownSource(Record):
@@ -152,22 +149,40 @@ class Origins(OperationLog):
         return None
 
 
-def write_origins(connection: sqlite3.Connection, number: int, come: Iterable[Come]) -> None:
-    """Write the origins of added entries.
+class OriginRuns:
+    """The origins of added entries, in the order of adding: consecutive ones are one row from the start."""
 
-    Args:
-        connection: In a write transaction.
-        number: The import.
-        come: (key, line, foreign id or None) of each entry, in the order of adding.
-    """
-    rows: list[list[object]] = []
-    next_key, next_line = -1, -1
-    for key, line, foreign in come:
-        if key == next_key and line == next_line and foreign is None and rows[-1][4] is None:
-            count = rows[-1][2]
-            assert isinstance(count, int)
-            rows[-1][2] = count + 1
+    def __init__(self) -> None:
+        self._runs: list[tuple[int, int, int, str | None]] = []
+        self._key, self._line, self._entries = -1, -1, 0
+
+    def add(self, key: int, line: int, foreign_id: str | None) -> None:
+        """Note an entry.
+
+        Args:
+            key: Its place in the store.
+            line: Line or row of the source.
+            foreign_id: What the source calls it, None when that is its id.
+        """
+        if foreign_id is None and key == self._key + self._entries and line == self._line + self._entries:
+            self._entries += 1
+            return
+        self._end()
+        if foreign_id is None:
+            self._key, self._line, self._entries = key, line, 1
         else:
-            rows.append([key, number, 1, line, foreign])
-        next_key, next_line = key + 1, line + 1
-    connection.executemany("insert into origins(key, import, entries, line, foreign_id) values(?, ?, ?, ?, ?)", rows)
+            self._runs.append((key, 1, line, foreign_id))
+            self._entries = 0
+
+    def _end(self) -> None:
+        if self._entries:
+            self._runs.append((self._key, self._entries, self._line, None))
+            self._key, self._line, self._entries = -1, -1, 0
+
+    def write(self, connection: sqlite3.Connection, number: int) -> None:
+        """Write what was noted, as rows of an import. In a write transaction."""
+        self._end()
+        connection.executemany(
+            "insert into origins(import, key, entries, line, foreign_id) values(?, ?, ?, ?, ?)",
+            ((number, *run) for run in self._runs),
+        )

@@ -17,9 +17,11 @@ from pi_sessions.search_query import indexed_form
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 BATCH = 4000
+# Characters of entries that are looked at together.
+_MOST_TEXT = 4 << 20
 # What is indexed of an entry; an index of another form is made anew. Remembered as if it were a session's progress.
 FORM = 2
 _FORM_ROW = -1
@@ -99,17 +101,30 @@ def _index_some(connection: sqlite3.Connection, room: int) -> int:
             if done == room:
                 return done
             last = first_key(segment) + LAST_POSITION
-            rows = connection.execute(_ENTRIES, (mark, last, room - done)).fetchall()
-            _insert(connection, rows)
-            connection.execute(
-                "insert or replace into indexed_segments(segment, last) values(?, ?)", (segment, rows[-1][0])
-            )
-            done += len(rows)
+            for rows in _portions(connection, mark, last, room - done):
+                _insert(connection, rows)
+                mark = rows[-1][0]
+                done += len(rows)
+            connection.execute("insert or replace into indexed_segments(segment, last) values(?, ?)", (segment, mark))
         # The session is done only if its last segment was read to its end.
         if connection.execute(f"{_GROWN} limit 1", (sid,)).fetchone() is not None:
             return done
         connection.execute("insert or replace into indexed_sessions(sid, written) values(?, ?)", (sid, written))
     return done
+
+
+def _portions(connection: sqlite3.Connection, mark: int, last: int, limit: int) -> Iterator[list[tuple[int, str, str]]]:
+    """Yield entries behind a mark, not more text at a time than memory should hold."""
+    rows: list[tuple[int, str, str]] = []
+    held = 0
+    for row in connection.execute(_ENTRIES, (mark, last, limit)):
+        rows.append(row)
+        held += len(row[2])
+        if held > _MOST_TEXT:
+            yield rows
+            rows, held = [], 0
+    if rows:
+        yield rows
 
 
 def _insert(connection: sqlite3.Connection, rows: Iterable[tuple[int, str, str]]) -> None:

@@ -94,14 +94,16 @@ class StoredEntry:
     @property
     def fields(self) -> JsonObject:
         """The entry's own fields under Pi's names (no base fields), decoded once. Do not change it."""
-        if self._fields is None:
-            own = self._decoded(self.payload) if self.payload else {}
+        fields = self._fields
+        if fields is None:
+            payload = self.payload
+            own = self._decoded(payload) if payload else {}
             extra = self._decoded(self.extra) if self.extra else {}
             extra.pop("timestamp", None)
-            if self.type == "message" and self.payload:
+            if self.type == "message" and payload:
                 own = {"message": own}
-            self._fields = {**own, **extra}
-        return self._fields
+            fields = self._fields = {**own, **extra}
+        return fields
 
     @property
     def message(self) -> JsonObject | None:
@@ -146,9 +148,10 @@ class StoredEntry:
 
     def decoded_head(self) -> JsonObject:
         """Return `head`, decoding the message when it was not at hand; empty without a message."""
-        if self.head is None:
-            self.head = message_head(self.message) or {}
-        return self.head
+        head = self.head
+        if head is None:
+            head = self.head = message_head(self.message) or {}
+        return head
 
     def __repr__(self) -> str:
         return f"StoredEntry({self.id!r}, parent_id={self.parent_id!r}, type={self.type!r})"

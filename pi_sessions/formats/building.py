@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from collections import Counter
 
 from pi_sessions.formats.json_values import value_text
 from pi_sessions.formats.parsed import ParsedSession, Repair
+from pi_sessions.formats.spool import BUDGET, TextBudget
 from pi_sessions.stored import StoredEntry, message_head
 
 TYPE_CHECKING = False
@@ -56,18 +58,19 @@ class SessionBuilder:
         self.repairs: list[Repair] = []
         self.losses: list[Repair] = []
         self.unknown: list[Repair] = []
-        self._lines: list[int] = []
-        self._foreign: list[str | None] = []
-        self._places: dict[str, int] = {}
+        self._texts = TextBudget(self.entries, source)
+        self._lines = array("q")
+        # By place; only of entries whose source calls them otherwise.
+        self._foreign: dict[int, str] = {}
+        self._known: dict[str, StoredEntry] = {}
         self._kept: Counter[str] = Counter()
 
     def __contains__(self, entry_id: object) -> bool:
-        return entry_id in self._places
+        return entry_id in self._known
 
     def entry(self, entry_id: str | None) -> StoredEntry | None:
         """Return an entry by id."""
-        place = self._places.get(entry_id or "")
-        return None if place is None else self.entries[place]
+        return self._known.get(entry_id or "")
 
     def add(
         self,
@@ -93,9 +96,9 @@ class SessionBuilder:
             foreign_id: What the source calls it, when that is not `id`.
             text: `dump` of the fields, where it is at hand.
         """
-        if id in self._places:
+        if id in self._known:
             number = 2
-            while f"{id}-{number}" in self._places:
+            while f"{id}-{number}" in self._known:
                 number += 1
             self.repairs.append(Repair(line, "duplicate_id", f"the id {id} is there twice; this one got a number"))
             id, foreign_id = f"{id}-{number}", foreign_id or id
@@ -104,11 +107,18 @@ class SessionBuilder:
         if text is None:
             text = self._text(fields, line, id)
         entry = StoredEntry(id, parent, kind, time_ms, text, extra, head=head)
-        self._places[id] = len(self.entries)
+        self._known[id] = entry
+        if foreign_id is not None:
+            self._foreign[len(self.entries)] = foreign_id
         self.entries.append(entry)
         self._lines.append(line)
-        self._foreign.append(foreign_id)
+        self._count(text)
         return entry
+
+    def _count(self, text: str) -> None:
+        self._texts.held += text.__sizeof__()
+        if self._texts.held > BUDGET:
+            self._texts.put_away()
 
     def message(self, message: JsonObject, **where: Any) -> StoredEntry:
         """Add a message entry; `where` as in `add`. The message's timestamp is set when it lacks one."""
@@ -142,8 +152,8 @@ class SessionBuilder:
         assert self.entries[-1] is entry
         self.entries.pop()
         self._lines.pop()
-        self._foreign.pop()
-        del self._places[entry.id]
+        self._foreign.pop(len(self.entries), None)
+        del self._known[entry.id]
         self.own_ids.discard(entry.id)
         unknown = [repair for repair in self.unknown if repair.entry_id != entry.id]
         if len(unknown) == len(self.unknown) and entry.type == "custom":
@@ -153,15 +163,20 @@ class SessionBuilder:
 
     def replace(self, entry: StoredEntry, fields: JsonObject) -> None:
         """Give an entry other content: a record that was written in parts is whole only at its end."""
-        entry.payload = self._text(fields, self._lines[self._places[entry.id]], entry.id)
+        entry.payload = text = self._text(fields, None, entry.id)
         entry.head = message_head(fields) if entry.type == "message" else None
         entry._fields = None
+        self._count(text)
 
-    def _text(self, fields: JsonObject, line: int, entry_id: str) -> str:
+    def _text(self, fields: JsonObject, line: int | None, entry_id: str) -> str:
         text, had_infinity = value_text(fields)
         if had_infinity:
+            line = self._line_of(entry_id) if line is None else line
             self.repairs.append(Repair(line, "not_strict_json", "numbers too large to hold became null", entry_id))
         return text
+
+    def _line_of(self, entry_id: str) -> int:
+        return next(line for entry, line in zip(self.entries, self._lines, strict=True) if entry.id == entry_id)
 
     def lines_used(self) -> int:
         """Return how many lines or rows gave entries."""
@@ -170,7 +185,7 @@ class SessionBuilder:
     def resolve_links(self) -> None:
         """See to it that every parent exists and that there is no cycle; what is changed is reported."""
         for place, entry in enumerate(self.entries):
-            if entry.parent_id is None or (entry.parent_id in self._places and entry.parent_id != entry.id):
+            if entry.parent_id is None or (entry.parent_id in self._known and entry.parent_id != entry.id):
                 continue
             before = self.entries[place - 1].id if place else None
             found = f"the parent {entry.parent_id} is missing; " + (
@@ -178,22 +193,27 @@ class SessionBuilder:
             )
             self.repairs.append(Repair(self._lines[place], "missing_parent", found, entry.id))
             entry.parent_id = before
-        settled: set[str | None] = {None}
+        self._cut_cycles()
+
+    def _cut_cycles(self) -> None:
+        # While this goes on, an entry's key says that the way from it to a root is known; a set of all would be large.
         for entry in self.entries:
-            path: list[str] = []
+            path: list[StoredEntry] = []
             on_path: set[str] = set()
-            at: str | None = entry.id
-            while at not in settled and at is not None:
-                if at in on_path:
-                    cut = self.entries[self._places[at]]
-                    cut.parent_id = None
-                    line = self._lines[self._places[at]]
-                    self.repairs.append(Repair(line, "cycle", "the parents went round in a circle; cut here", at))
+            at: StoredEntry | None = entry
+            while at is not None and not at.key:
+                if at.id in on_path:
+                    at.parent_id = None
+                    found = "the parents went round in a circle; cut here"
+                    self.repairs.append(Repair(self._line_of(at.id), "cycle", found, at.id))
                     break
                 path.append(at)
-                on_path.add(at)
-                at = self.entries[self._places[at]].parent_id
-            settled.update(path)
+                on_path.add(at.id)
+                at = self._known[at.parent_id] if at.parent_id is not None else None
+            for settled in path:
+                settled.key = -1
+        for entry in self.entries:
+            entry.key = 0
 
     def finish(
         self,
@@ -225,9 +245,8 @@ class SessionBuilder:
         self.resolve_links()
         self._fill_times(created_ms)
         entries = self.entries
-        if leaf not in self._places:
+        if leaf not in self._known:
             leaf = entries[-1].id if entries else None
-        known = any(self._foreign)
         return ParsedSession(
             format=self.format,
             source=self.source,
@@ -238,7 +257,7 @@ class SessionBuilder:
             created_ms=created_ms if created_ms is not None else (entries[0].time_ms if entries else None),
             parent_ref=parent_ref,
             entries=tuple(entries),
-            lines=tuple(self._lines),
+            lines=self._lines,
             leaf=leaf,
             labels=labels or {},
             name=name,
@@ -251,7 +270,7 @@ class SessionBuilder:
             size=size,
             mtime_ms=mtime_ms,
             importer=self.importer,
-            foreign_ids=tuple(self._foreign) if known else (),
+            foreign_ids=self._foreign,
             kept=tuple(sorted(self._kept.items())),
             unknown=tuple(self.unknown),
             title=title,

@@ -17,6 +17,7 @@ from pi_sessions.formats import claude_code_records as records
 from pi_sessions.formats.building import SessionBuilder, computed_id
 from pi_sessions.formats.claude_code import IMPORTER, META_KINDS, is_record
 from pi_sessions.formats.claude_code_links import Node, link
+from pi_sessions.formats.compressed import inner_name
 from pi_sessions.formats.foreign_ids import MARK, mark_of, marked_text, overrides
 from pi_sessions.formats.json_lines import JsonLines, readable_time
 from pi_sessions.formats.parsed import ChildOf, Repair, Tally
@@ -37,6 +38,7 @@ _CORE = frozenset(
 )
 # What nearly every record repeats; kept once per session, and with an entry only where it differs.
 _CONSTANT = ("cwd", "version", "gitBranch", "userType", "entrypoint", "slug", "teamName")
+_MOST_GROUPS = 16
 _UUID = re.compile(r'"uuid"\s*:\s*"([^"\\]+)"')
 _SESSION_FILE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AGENT_FILE = re.compile(r"agent-([A-Za-z0-9._-]+)\.jsonl")
@@ -50,6 +52,7 @@ def read_transcript(path: str) -> Iterator[ParsedSession]:
     """
     lines = JsonLines(path, is_record, name_of=_torn_name)
     transcript = _Transcript(path, lines)
+    lines.seen = transcript
     with CollectionsPaused():
         for line, record in lines:
             transcript.take(line, record)
@@ -104,10 +107,12 @@ class _Chain:
         self.given_name: str | None = None
         self.last_prompt: tuple[int, str] | None = None
         self.fork: tuple[str, str] | None = None
-        self._groups: dict[tuple[str, str], _Group] = {}
+        # The node of each answer, and the latest answers themselves: further parts of others are hardly ever met.
+        self._answers: dict[str, Node] = {}
+        self._groups: dict[str, _Group] = {}
         # The answer whose text is still to be made: the next record may well be a further part of it.
         self._unwritten: _Group | None = None
-        self._answers_wanted: list[tuple[StoredEntry, JsonObject]] = []
+        self._answers_wanted: list[StoredEntry] = []
         self._open_boundary: Node | None = None
         self.held_back: list[int] = []
         self._model = ""
@@ -292,7 +297,7 @@ class _Chain:
             at = where if not number else {**where, "id": f"{where['id']}.{number}", "foreign_id": node.uuid}
             entry = self.builder.message(message, **at)
             if not message["toolName"]:
-                self._answers_wanted.append((entry, message))
+                self._answers_wanted.append(entry)
             part = node if not number else Node("", node.uuid, node.line)
             self._note(part, entry)
         if other:
@@ -316,7 +321,8 @@ class _Chain:
             if block["type"] == "toolCall":
                 self.calls[block["id"]] = block["name"]
         key = (str(message.get("id") or ""), str(record.get("requestId") or ""))
-        group = self._groups.get(key) if key[0] else None
+        named = f"{key[0]}\n{key[1]}"
+        group = self._group(named) if key[0] else None
         if group is not None:
             self._more_of(group, node, record, message, blocks)
             return
@@ -352,7 +358,24 @@ class _Chain:
         group = _Group(node, entry, answer, blocks, (message.get("usage"), record.get("costUSD")))
         self._changed(group)
         if key[0]:
-            self._groups[key] = group
+            self._answers[named] = node
+            self._hold(named, group)
+
+    def _hold(self, named: str, group: _Group) -> None:
+        self._groups[named] = group
+        if len(self._groups) > _MOST_GROUPS:
+            del self._groups[next(iter(self._groups))]
+
+    def _group(self, named: str) -> _Group | None:
+        """Return an answer of which a part was met before."""
+        group = self._groups.get(named)
+        node = self._answers.get(named)
+        if group is not None or node is None or node.entry is None:
+            return group
+        message = dict(node.entry.message or {})
+        group = _Group(node, node.entry, message, list(message["content"]), None)
+        self._hold(named, group)
+        return group
 
     def _changed(self, group: _Group) -> None:
         if self._unwritten is not group:
@@ -488,11 +511,11 @@ class _Chain:
 
     def finish_links(self) -> str | None:
         """Link everything and return the leaf."""
-        for entry, message in self._answers_wanted:
-            name = self.calls.get(message["toolCallId"])
+        for entry in self._answers_wanted:
+            message = entry.message
+            name = self.calls.get(message["toolCallId"]) if message is not None else None
             if name:
-                message["toolName"] = name
-                self.builder.replace(entry, message)
+                self.builder.replace(entry, {**(message or {}), "toolName": name})
         self._hold_back_boundary()
         for node in self.nodes:
             if node.is_boundary and node.fields is not None and not node.fields["summary"] and node.entry is not None:
@@ -519,13 +542,13 @@ class _Chain:
 
 
 class _Transcript:
-    """All chains of one file."""
+    """All chains of one file; what is `in` it are the uuids of its records."""
 
     def __init__(self, path: str, lines: JsonLines) -> None:
         self.path = path
         self.lines = lines
         self.understood = False
-        named = _AGENT_FILE.fullmatch(os.path.basename(path))
+        named = _AGENT_FILE.fullmatch(os.path.basename(inner_name(path)))
         self.agent = named[1] if named else None
         self.home = _Chain("", path)
         self.sides: dict[str, _Chain] = {}
@@ -534,6 +557,9 @@ class _Transcript:
         self._marked: str | None = None
         # Stands for the session where no record names it; the same however much the file grows.
         self._first = ""
+
+    def __contains__(self, uuid: object) -> bool:
+        return any(uuid in chain.named for chain in (self.home, *self.sides.values()))
 
     def take(self, line: int, record: JsonObject) -> None:
         """Take in one record."""
@@ -551,7 +577,6 @@ class _Transcript:
         uuid = record.get("uuid")
         self.lines.use(line, "entries")
         if isinstance(uuid, str) and uuid:
-            self.lines.seen.add(uuid)
             self._chain_of(record, uuid).take(line, record)
         else:
             self.home.take_meta(line, kind, record, next(iter(self._ids), ""))
@@ -576,7 +601,7 @@ class _Transcript:
         """Yield the session itself, then its subagents' conversations."""
         for chain in (self.home, *self.sides.values()):
             chain.write_answer()
-        stem = os.path.basename(self.path).removesuffix(".jsonl")
+        stem = os.path.basename(inner_name(self.path)).removesuffix(".jsonl")
         named = stem in self._ids or (not self._ids and _SESSION_FILE.fullmatch(stem))
         session_id = stem if named else next(iter(self._ids), f"claude-code-{self._first}")
         session_id = self._marked or session_id

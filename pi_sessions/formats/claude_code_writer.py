@@ -472,4 +472,4 @@ def _block(block: JsonObject) -> JsonObject:
 def _parents_first(entries: tuple[StoredEntry, ...]) -> list[StoredEntry]:
     from pi_sessions.import_merge import in_tree_order
 
-    return list(in_tree_order(entries))
+    return [entry for _place, entry in in_tree_order(entries)]

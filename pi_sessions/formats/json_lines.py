@@ -28,7 +28,7 @@ from pi_sessions.times import parse_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
     from typing import Any
 
     from pi_sessions.stored import JsonObject
@@ -40,6 +40,8 @@ _MOST_HEAD_RECORDS = 40
 _LINE_ENDS = ("\n", "", "\r\n")
 # What a line counts as when it gave several things, the first that applies.
 _ORDER = ("entries", "facts", "header", "skipped", "lost", "blank")
+_USES = {what: number for number, what in enumerate(_ORDER, 1)}
+_LINES_AT_ONCE = 256
 
 
 def _finite(text: str) -> float:
@@ -112,14 +114,15 @@ class JsonLines:
         self.path = path
         self.repairs: list[Repair] = []
         self.losses: list[Repair] = []
-        self.seen: set[str] = set()
+        self.seen: Container[str] = ()
         self.lines = 0
         self.digest = ""
         self.size = 0
         self.mtime_ms = 0
         self._is_record = is_record
         self._name_of = name_of
-        self._use: dict[int, str] = {}
+        # By line: nothing, or which of `_ORDER`, counted from 1.
+        self._use = bytearray(1)
         self._torn: list[_Torn] = []
         self._pending: _Torn | None = None
 
@@ -153,13 +156,15 @@ class JsonLines:
 
     def use(self, line: int, what: str) -> None:
         """Say what a line gave (a field of `Tally`); of several things the most telling counts."""
-        known = self._use.get(line)
-        if known is None or _ORDER.index(what) < _ORDER.index(known):
-            self._use[line] = what
+        if line >= len(self._use):
+            self._use.extend(bytes(line + _LINES_AT_ONCE - len(self._use)))
+        known, use = self._use[line], _USES[what]
+        if not known or use < known:
+            self._use[line] = use
 
     def hold_back(self, line: int) -> None:
         """Say that a line gave nothing after all."""
-        self._use[line] = "skipped"
+        self._use[line] = _USES["skipped"]
 
     def repair(self, line: int | None, code: str, message: str, entry_id: str | None = None) -> None:
         """Note a repair."""
@@ -172,10 +177,8 @@ class JsonLines:
 
     def tally(self) -> Tally:
         """Count each line once; lines nobody spoke of count as skipped."""
-        counts = dict.fromkeys(_ORDER, 0)
-        for what in self._use.values():
-            counts[what] += 1
-        counts["skipped"] += self.lines - len(self._use)
+        counts = {what: self._use.count(use) for what, use in _USES.items()}
+        counts["skipped"] += self.lines - sum(counts.values())
         return Tally(lines=self.lines, **counts)
 
     def _damaged(self, raw: bytes, line: int) -> Iterator[JsonObject]:
@@ -248,8 +251,8 @@ class JsonLines:
         for torn in self._torn:
             name = self._name_of(torn.text)
             if torn.repeated or (name is not None and name in self.seen):
-                if self._use.get(torn.line) == "lost":
-                    self._use[torn.line] = "skipped"
+                if self._use[torn.line] == _USES["lost"]:
+                    self._use[torn.line] = _USES["skipped"]
                 self.repair(torn.line, "torn_repeated", "a torn record was left out; it is repeated whole")
                 continue
             if torn.cut_off:

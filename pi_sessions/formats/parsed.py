@@ -10,9 +10,13 @@ from pi_sessions.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from pi_sessions.stored import JsonObject, StoredEntry
 
 _SAID = frozenset(("message", "compaction"))
+# Shared, never changed.
+_NO_FOREIGN_IDS: Mapping[int, str] = {}
 
 
 class Repair(Record):
@@ -73,6 +77,23 @@ class ChildOf(Record):
     call_id: str | None = None
 
 
+class SessionState(Record):
+    """What an export of our own says of a session beside its entries.
+
+    Attributes:
+        branches: (name, leaf) of each branch; None before the first entry.
+        current: Name of the current branch, one of `branches`.
+        origin_entry: Last entry shared with the session it was forked from.
+        archived, pinned: As in `Session`.
+    """
+
+    branches: tuple[tuple[str, str | None], ...]
+    current: str
+    origin_entry: str | None = None
+    archived: bool = False
+    pinned: bool = False
+
+
 class ParsedSession(Record):
     """A session read from a foreign file, links resolved, nothing stored yet.
 
@@ -99,7 +120,7 @@ class ParsedSession(Record):
         size: Bytes read.
         mtime_ms: File time of the source.
         importer: Version of the reader; a new one reads sources again that did not change.
-        foreign_ids: What the source calls each entry; None where that is the entry's id, and `()` when all are.
+        foreign_ids: By place in `entries`, what the source calls an entry; only where that is not the entry's id.
         kept: `(kind, how many)` records that have no place in our model and are kept as custom entries.
         unknown: Records of kinds the reader does not know, with their lines; kept as custom entries, too.
         title: A line that tells what the session is about, for sources without a user's message that could; not a name.
@@ -107,6 +128,7 @@ class ParsedSession(Record):
         copied: The source holds a copy of another session's beginning (`parent_ref`) whose ids or times differ: entries
             that say the same under the same parent are shared with that session.
         own_ids: Ids of entries that our exporter wrote; what stands there may be a poorer form of the stored entry.
+        state: Branches and facts, where the source is an export that holds all of a session.
     """
 
     format: str
@@ -118,7 +140,7 @@ class ParsedSession(Record):
     created_ms: int | None
     parent_ref: str | None
     entries: tuple[StoredEntry, ...]
-    lines: tuple[int, ...]
+    lines: Sequence[int]
     leaf: str | None
     labels: dict[str, tuple[str, int | None]]
     name: str | None
@@ -131,14 +153,15 @@ class ParsedSession(Record):
     size: int
     mtime_ms: int
     importer: str = "1"
-    foreign_ids: tuple[str | None, ...] = ()
+    foreign_ids: Mapping[int, str] = _NO_FOREIGN_IDS
     kept: tuple[tuple[str, int], ...] = ()
     unknown: tuple[Repair, ...] = ()
     title: str | None = None
     child_of: ChildOf | None = None
     copied: bool = False
     own_ids: frozenset[str] = frozenset()
+    state: SessionState | None = None
 
     def has_begun(self) -> bool:
         """Whether anything was said; a tool may write its settings into a file before the first prompt."""
-        return self.format == "pi" or any(entry.type in _SAID for entry in self.entries)
+        return self.format == "pi" or self.state is not None or any(entry.type in _SAID for entry in self.entries)

@@ -1,0 +1,179 @@
+"""Keeps the texts of a session that is being read out of memory: beyond a budget they wait in a temporary file.
+
+Invariant: an entry whose text was put away is the same entry for everybody who holds it; `payload` reads the text back
+each time. What the file holds belongs to nobody else: it has no name, and is gone with the last entry that needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from pi_sessions.errors import SourceError
+from pi_sessions.stored import StoredEntry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pi_sessions.stored import JsonObject
+
+# Bytes of text a session may hold in memory; ordinary sessions never come near it.
+BUDGET = 24 << 20
+_BLOCK = 1 << 18
+_SIZE = 8
+# Unlike the other one it is hardly ever kept in memory.
+_FOLDER = "/var/tmp"
+
+_payload: Any = StoredEntry.__dict__["payload"]
+_place: Any = StoredEntry.__dict__["_fields"]
+_head: Any = StoredEntry.__dict__["head"]
+
+
+class Spool:
+    """A temporary file of texts, written at its end and read anywhere."""
+
+    def __init__(self) -> None:
+        folder = _FOLDER if os.path.isdir(_FOLDER) and os.access(_FOLDER, os.W_OK) else None
+        self._file = tempfile.TemporaryFile(buffering=_BLOCK, dir=folder)  # noqa: SIM115 (closed in __del__)
+        self._size = 0
+        self._written = 0
+        self._block = b""
+        self._block_at = 0
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()
+
+    def write(self, text: str) -> int:
+        """Put a text away and return its place."""
+        raw = text.encode("utf-8", "surrogatepass")
+        place = self._size
+        self._file.write(len(raw).to_bytes(_SIZE, "little"))
+        self._file.write(raw)
+        self._size += _SIZE + len(raw)
+        return place
+
+    def read(self, place: int) -> str:
+        """Return a text; those that were put away one after the other are read together."""
+        if self._written < self._size:
+            self._file.flush()
+            self._written = self._size
+        size = int.from_bytes(self._bytes(place, _SIZE), "little")
+        return self._bytes(place + _SIZE, size).decode("utf-8", "surrogatepass")
+
+    def _bytes(self, at: int, size: int) -> bytes:
+        start = at - self._block_at
+        if start < 0 or start + size > len(self._block):
+            if size > _BLOCK:
+                return os.pread(self._file.fileno(), size, at)
+            self._block, self._block_at, start = os.pread(self._file.fileno(), _BLOCK, at), at, 0
+        return self._block[start : start + size]
+
+
+class SpooledEntry(StoredEntry):
+    """An entry whose text was put away. It has no slots of its own, so that an entry can become one where it lies.
+
+    In the slots of a `StoredEntry` lie, under `payload`, the place of the text; under `_fields` its spool; and under
+    `head` a dict that many entries share, or that dict and the timestamp.
+    """
+
+    __slots__ = ()
+
+    @property
+    def payload(self) -> str:
+        """The text, read back."""
+        spool: Spool = _place.__get__(self)
+        return spool.read(_payload.__get__(self))
+
+    @payload.setter
+    def payload(self, text: str) -> None:
+        _payload.__set__(self, _place.__get__(self).write(text))
+
+    @property
+    def head(self) -> JsonObject | None:
+        """As in `StoredEntry`."""
+        held = _head.__get__(self)
+        if type(held) is tuple:
+            return {**held[0], "timestamp": held[1]}
+        return {**held, "timestamp": self.time_ms} if held else None
+
+    @head.setter
+    def head(self, head: JsonObject | None) -> None:
+        _head.__set__(self, (head, head.get("timestamp")) if head else None)
+
+    @property
+    def _fields(self) -> JsonObject | None:
+        return None
+
+    @_fields.setter
+    def _fields(self, fields: JsonObject | None) -> None:
+        """Decoded values are not kept, either."""
+
+    @property
+    def role(self) -> str | None:
+        """The message's role, None when the entry carries no message."""
+        role = self.decoded_head().get("role") if self.type == "message" else None
+        return role if isinstance(role, str) else None
+
+
+class TextBudget:
+    """Puts the texts of a growing list of entries away whenever they have become too many.
+
+    Args:
+        entries: In the order of the source; the same list that the reader fills.
+        source: Its path, for errors.
+
+    Attributes:
+        held: Bytes of text in memory since texts were put away last; whoever adds an entry adds to it.
+    """
+
+    def __init__(self, entries: list[StoredEntry], source: str) -> None:
+        self.entries = entries
+        self.source = source
+        self.held = 0
+        self._done = 0
+        self._spool: Spool | None = None
+        self._heads: dict[tuple[object, ...], JsonObject] = {}
+
+    def put_away(self) -> None:
+        """Put the texts away that are in memory.
+
+        Raises:
+            SourceError: the temporary file cannot be written.
+        """
+        try:
+            spool = self._spool = self._spool or Spool()
+            for place in range(min(self._done, len(self.entries)), len(self.entries)):
+                entry = self.entries[place]
+                if type(entry) is StoredEntry:
+                    self._put_away(spool, entry)
+        except OSError as error:
+            raise SourceError(
+                f"{self.source} is too large for memory, and its texts cannot wait in a temporary file:"
+                f" {error.strerror or error}",
+                hint="free some space, or name another folder in TMPDIR",
+            ) from error
+        self._done = len(self.entries)
+        self.held = 0
+
+    def _put_away(self, spool: Spool, entry: StoredEntry) -> None:
+        place = spool.write(entry.payload)
+        head = entry.head
+        entry.__class__ = SpooledEntry
+        _payload.__set__(entry, place)
+        _place.__set__(entry, spool)
+        if head:
+            _head.__set__(entry, self._shared(head, entry.time_ms))
+
+    def _shared(self, head: JsonObject, time_ms: int | None) -> object:
+        """Return a message's head in little space: nearly all of a session say the same but for the time."""
+        told = {name: value for name, value in head.items() if name != "timestamp"}
+        key = tuple(told.items())
+        try:
+            shared = self._heads.setdefault(key, told)
+        except TypeError:
+            # A role that is no text, say.
+            shared = told
+        at = head.get("timestamp")
+        return shared if type(at) is int and at == time_ms else (shared, at)
