@@ -36,7 +36,9 @@ def completer(command: Command, declared: Argument | Option) -> Callable[..., An
         return None
 
     def offer(ctx: Any, incomplete: str) -> list[tuple[str, str]]:
-        typed = {**(ctx.parent.params if ctx.parent is not None else {}), **ctx.params}
+        # Options before the command's name count, too.
+        before = ctx.parent.params if ctx.parent is not None else {}
+        typed = {**before, **{name: value for name, value in ctx.params.items() if value is not None}}
         try:
             return [(each.text, each.told) for each in offered(command, kind, typed, incomplete)]
         except PiSessionError:
