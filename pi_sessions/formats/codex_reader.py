@@ -16,6 +16,7 @@ from pi_sessions.errors import SourceError
 from pi_sessions.formats import codex_items as items
 from pi_sessions.formats.building import SessionBuilder, computed_id
 from pi_sessions.formats.codex import IMPORTER, ITEM_KINDS, is_old_record, is_record
+from pi_sessions.formats.codex_history import base_records
 from pi_sessions.formats.foreign_ids import mark_of, marked_text, overrides
 from pi_sessions.formats.json_lines import JsonLines, readable_time
 from pi_sessions.formats.parsed import ChildOf, Repair
@@ -132,6 +133,8 @@ class _Rollout:
         self._said: Counter[tuple[str, int]] = Counter()
         self._heard: list[_Heard] = []
         self._total: object = None
+        # Threads whose records are being taken in before this one's own.
+        self._bases: frozenset[str] = frozenset()
 
     # --- lines ----------------------------------------------------------------------------------------------------
 
@@ -209,10 +212,37 @@ class _Rollout:
             self.lines.use(self._line, "header")
             if payload.get("id") != self.meta.get("id"):
                 self.repeated.append(payload)
+            if self._bases:
+                self._take_base(payload, self._bases)
             return
         self.meta = payload
         self._session = self._session_mark or str(payload.get("id") or "")
         self.lines.use(self._line, "header")
+        self._take_base(payload, frozenset((self._session,)))
+
+    def _take_base(self, meta: JsonObject, bases: frozenset[str]) -> None:
+        """Take in what a fork goes on from, where its file names another rollout instead of repeating it."""
+        base = meta.get("history_base")
+        if not isinstance(base, dict):
+            return
+        thread = str(base.get("thread_id") or "")
+        records = base_records(self.path, base) if thread not in bases else None
+        if records is None:
+            told = f"what was said before the fork is in the thread {thread}, whose rollout is not there"
+            self.lines.losses.append(Repair(self._line or None, "history_missing", told))
+            return
+        before = self._bases, self._line, self._time_ms, self._marks, self._mark, self.name
+        # Its lines are counted where it is read for itself.
+        own, self.lines = self.lines, JsonLines(self.path, is_record)
+        self._bases = bases | {thread}
+        for record in records:
+            self.take(0, record)
+        self._flush()
+        self._close()
+        self._answer = None
+        own.losses += [loss for loss in self.lines.losses if loss.code == "history_missing"]
+        self.lines = own
+        self._bases, self._line, self._time_ms, self._marks, self._mark, self.name = before
 
     def _turn_context(self, payload: JsonObject) -> None:
         self._close()

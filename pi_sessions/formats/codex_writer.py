@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 VERSION = "0.99.0"
 _API = "openai-responses"
+# What a header says about its own file: a fork's beginning in another file, numbered lines, windows after compactions.
+_LAYOUT = ("history_mode", "history_base", "forked_from_ordinal_exclusive", "context_window", "session_id")
 _TOLD = (
     "provider", "api", "model", "stopReason", "rawStopReason", "responseId", "timestamp", "usage", "errorMessage",
     "thinkingLevel", "providerThinkingLevel", "responseModel", "diagnostics", "durationMs", "endTurn", "toolName",
@@ -78,6 +80,8 @@ class _Writer:
             "id": self.thread_id,
             "cwd": session.cwd,
         }
+        for name in _LAYOUT:
+            self.meta.pop(name, None)
         self._out: list[str] = []
         self._time = self.meta["timestamp"]
         self._model = ""

@@ -66,7 +66,7 @@ class ClaudeCode(Agent):
         """Let it answer a prompt; gives its closing JSON object."""
         environ = {name: "1" for name in QUIET}
         environ |= {"CLAUDE_CONFIG_DIR": str(self.home / ".claude"), "ANTHROPIC_API_KEY": "local"}
-        environ["ANTHROPIC_BASE_URL"] = server.url
+        environ |= {"ANTHROPIC_BASE_URL": server.url, "CLAUDE_CODE_MAX_RETRIES": "0"}
         command = [str(BIN / "claude"), "-p", prompt, "--output-format", "json", *options]
         return json.loads(self._run(command, environ))
 

@@ -35,6 +35,7 @@ class Answer:
         tokens: Input tokens it counted.
         status: An error instead, with this status; 400 is a context that is too long.
         cut: Whether the connection breaks after the text.
+        model: Model that says it answered.
         held: Whether it waits after the text, until the client hangs up or `MockServer.release` is set.
     """
 
@@ -44,6 +45,7 @@ class Answer:
     tokens: int = 100
     status: int = 200
     cut: bool = False
+    model: str = "m"
     held: bool = False
 
 
@@ -169,7 +171,7 @@ def _calls(name: str, answer: Answer) -> Iterator[tuple[int, str, str, str]]:
 def _chat(name: str, answer: Answer) -> tuple[list[Json], list[Json]]:
     def chunk(delta: Json, finish: str | None = None) -> Json:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return {"id": name, "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+        return {"id": name, "object": "chat.completion.chunk", "created": 1, "model": answer.model, "choices": [choice]}
 
     opening = [chunk({"role": "assistant", "content": answer.text})]
     ending = [
@@ -182,7 +184,7 @@ def _chat(name: str, answer: Answer) -> tuple[list[Json], list[Json]]:
 
 
 def _responses(name: str, answer: Answer) -> tuple[list[Json], list[Json]]:
-    head = {"id": f"resp_{name}", "object": "response", "created_at": 1, "model": "m", "status": "in_progress"}
+    head = {"id": f"resp_{name}", "object": "response", "created_at": 1, "model": answer.model, "status": "in_progress"}
     part = {"type": "output_text", "text": answer.text, "annotations": []}
     item = {"type": "message", "id": f"msg_{name}", "role": "assistant", "status": "completed", "content": [part]}
     at = {"output_index": 0, "item_id": item["id"], "content_index": 0}
@@ -237,7 +239,7 @@ def _delta(index: int, delta: Json) -> Json:
 
 
 def _anthropic(name: str, answer: Answer) -> tuple[list[Json], list[Json]]:
-    head = {"id": f"msg_{name}", "type": "message", "role": "assistant", "model": "m", "content": []}
+    head = {"id": f"msg_{name}", "type": "message", "role": "assistant", "model": answer.model, "content": []}
     usage = {"input_tokens": answer.tokens, "output_tokens": 1}
     message = {**head, "stop_reason": None, "stop_sequence": None, "usage": usage}
     opening: list[Json] = [{"type": "message_start", "message": message}]
