@@ -19,9 +19,9 @@ COMMAND = Command(
     help="Go on with a conversation in the terminal",
     details=(
         "Says where you are, then waits for you. Enter sends; while the model works it steers, Alt+Enter waits for the "
-        "end of the run. Ctrl-C stops the model, Ctrl-D leaves. Tool calls that change things ask first. Commands of "
-        "this program work as /tree, /rewind, /undo and so on; /help lists them. A run that was cut off is told, and "
-        "continued or closed as you say."
+        "end of the run. Ctrl-C stops the model, Ctrl-D leaves. Tool calls that change things ask first; always means "
+        "the tool, in this folder, until you leave. Commands of this program work as /tree, /rewind, /undo and so on; "
+        "/help lists them, Tab completes them. A run that was cut off is told, and continued or closed as you say."
     ),
     examples=(
         "pi-session resume",
@@ -31,7 +31,7 @@ COMMAND = Command(
     json="Nothing: it is for people. Programs use run --json.",
     arguments=(SESSION_ARGUMENT,),
     options=(
-        Option("pick", ("--pick",), "Choose the session from a list that narrows as you type"),
+        Option("pick", ("--pick",), "Choose the session from a list that narrows by names and by what was said"),
         BRANCH,
         *conversation_options(tools="all", unasked="others ask"),
     ),

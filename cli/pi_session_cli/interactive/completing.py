@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pi_sessions.reading import Reading
 
 MOST = 100
+# Of the commands that are the conversation's own.
+VALUES = {"thinking": THINKING, "deferred": ("wait", "close")}
 # So much of a long text is looked at for the name of a file.
 LONGEST_NAME = 1000
 _LAST_WORD = re.compile(r"""(?:[^\s"']|"[^"]*(?:"|$)|'[^']*(?:'|$))*$""")
@@ -98,8 +100,8 @@ class PromptCompleter(Completer):
             typed = raw.lstrip("\"'")
         command = find(name)
         if name in slash.OWN or command is None:
-            values = {"model": self._models, "thinking": levels()}.get(name, []) if not words else []
-            yield from completions(suggesting.fitting(values, typed, MOST), raw)
+            values = self._models if name == "model" else [Suggestion(each) for each in VALUES.get(name, ())]
+            yield from completions(suggesting.fitting(values if not words else (), typed, MOST), raw)
         else:
             yield from self._of_command(command, words, typed, raw)
 
@@ -194,11 +196,6 @@ class Stored:
             except PiSessionError:
                 return []
             return self._lists[name]
-
-
-def levels() -> list[Suggestion]:
-    """Return the thinking levels."""
-    return [Suggestion(level) for level in THINKING]
 
 
 def completions(found: Iterable[Suggestion], raw: str, before: str = "") -> Iterator[Completion]:
