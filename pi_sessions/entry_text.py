@@ -6,12 +6,12 @@ written as UTF-8, whatever the entry holds.
 
 from __future__ import annotations
 
-from pi_sessions.stored import decode
+from pi_sessions.stored import decode as decode_text
 from pi_sessions.texts import content_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 # Entry types with text; all others (model changes, labels, an extension's own state) are bookkeeping.
@@ -36,13 +36,16 @@ class EntryText:
         self.tools = tools
 
 
-def entry_text(kind: str, payload: str, *, names: bool = False) -> EntryText:
+def entry_text(
+    kind: str, payload: str, *, names: bool = False, decode: Callable[[str], Any] = decode_text
+) -> EntryText:
     """Return the text of a stored entry.
 
     Args:
         kind: Entry type.
         payload: JSON text as it is stored; pictures may be cut out.
         names: With the names of a call's arguments, too, as they are searched.
+        decode: Reads JSON text as `stored.decode` does.
     """
     if kind not in KINDS or not payload:
         return EntryText("", kind)

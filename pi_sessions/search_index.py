@@ -8,20 +8,26 @@ has done stays, and the next one goes on from there.
 
 from __future__ import annotations
 
+import sys
+
 from pi_sessions.connection import WriteTransaction
 from pi_sessions.entry_text import KINDS, entry_text
 from pi_sessions.errors import StoreBusyError
 from pi_sessions.forest import LAST_POSITION, first_key, segment_of
 from pi_sessions.search_query import indexed_form
+from pi_sessions.stored import decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
 BATCH = 4000
 # Characters of entries that are looked at together.
 _MOST_TEXT = 4 << 20
+# From so many entries on.
+_MANY = 500
 # What is indexed of an entry; an index of another form is made anew. Remembered as if it were a session's progress.
 FORM = 2
 _FORM_ROW = -1
@@ -82,8 +88,11 @@ def catch_up_if_free(connection: sqlite3.Connection) -> bool:
     Returns:
         False when it was interrupted.
     """
+    from pi_sessions.importing import CheckpointsApart
+
     try:
-        catch_up(connection)
+        with CheckpointsApart(connection):
+            catch_up(connection)
     except StoreBusyError:
         return True
     except KeyboardInterrupt:
@@ -127,14 +136,29 @@ def _portions(connection: sqlite3.Connection, mark: int, last: int, limit: int) 
         yield rows
 
 
-def _insert(connection: sqlite3.Connection, rows: Iterable[tuple[int, str, str]]) -> None:
+def _insert(connection: sqlite3.Connection, rows: list[tuple[int, str, str]]) -> None:
     connection.executemany(_INSERT, [(key, text) for key, text in _texts(rows) if text])
 
 
-def _texts(rows: Iterable[tuple[int, str, str]]) -> list[tuple[int, str]]:
+def _texts(rows: list[tuple[int, str, str]]) -> list[tuple[int, str]]:
+    read = _decoder(rows)
     return [
-        (key, indexed_form(entry_text(kind, payload, names=True).text)) for key, kind, payload in rows if kind in KINDS
+        (key, indexed_form(entry_text(kind, payload, names=True, decode=read).text))
+        for key, kind, payload in rows
+        if kind in KINDS
     ]
+
+
+def _decoder(rows: list[tuple[int, str, str]]) -> Callable[[str], Any]:
+    """Return what reads so many texts fastest; loading the quick reader takes as long as reading a few hundred."""
+    if len(rows) < _MANY and "pydantic_core" not in sys.modules:
+        return decode
+    from pi_sessions.formats.json_values import quick_object
+
+    def quickly(text: str) -> Any:
+        return quick_object(text) or decode(text)
+
+    return quickly
 
 
 def forget_segments(connection: sqlite3.Connection, segments: Iterable[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pi_sessions.errors import CannotError, UsageError
 from pi_sessions.formats.pi import read_pi_file
 from pi_sessions.search import Filters, SearchResult, search
 from pi_sessions.search_index import catch_up, forget_segments, is_behind
+from pi_sessions.search_query import SIGNS, indexed_form
 from pi_sessions.store import SessionStore
 from tests.sessions.pi_files import CASES
 from tests.sessions.stores import open_store, rows_in, steps_of
@@ -423,3 +425,30 @@ def test_an_expression_that_never_ends_is_stopped(store: SessionStore, monkeypat
     with pytest.raises(UsageError, match="took more than"):
         search(store, r"(a+)+$", mode="regex")
     assert found(store, "a+b", mode="regex") == ["e001"]
+
+
+def test_signs_that_are_passed_over_have_one_form() -> None:
+    signs = [chr(point) for point in range(0x80, 0x110000) if re.match(f"[{SIGNS}]", chr(point))]
+    assert len(signs) > 2000
+    for sign in signs:
+        # A letter with an accent makes the whole text be looked up.
+        assert indexed_form(f"é{sign}") == f"e{sign}"
+    text = "".join(signs)
+    assert indexed_form(text) == text
+
+
+def test_operators_stay_operators_beside_letters_that_are_no_ascii(store: SessionStore) -> None:
+    session = store.create_session()
+    one = store.append(session.id, user("une élan"))
+    store.append(session.id, user("une"))
+    found = search(store, "élan OR absent", mode="fts")
+    assert [hit.entry_id for hit in found.hits] == [one.id]
+
+
+def test_many_entries_are_read_as_few_are(store: SessionStore) -> None:
+    texts = ["plain", "halves \\ud83d", "déjà vu", "1e999"] * 200
+    session = store.create_session()
+    store.append_many(session.id, [user(f"{text} {number}") for number, text in enumerate(texts)])
+    assert catch_up(store.connection) == len(texts)
+    for word in ("plain", "halves", "deja", "1e999"):
+        assert len(search(store, word, limit=500).hits) == 200
