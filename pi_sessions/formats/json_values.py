@@ -24,7 +24,7 @@ def quick_object(raw: bytes | str) -> JsonObject | None:
         surrogate pairs, control characters, values nested deeply. Numbers too large for a float are infinite.
     """
     try:
-        value = from_json(raw, allow_inf_nan=False)
+        value = from_json(raw, allow_inf_nan=False, cache_strings="keys")
     except ValueError:
         return None
     return value if type(value) is dict and value else None
@@ -39,9 +39,10 @@ def value_text(value: object) -> tuple[str, bool]:
         The text, and whether there were infinite numbers.
     """
     try:
-        text = to_json(value).decode()
-        if "Infinity" not in text or not _has_infinity(value):
-            return text, False
+        raw = to_json(value)
+        # Bytes are searched faster than characters that are no ASCII.
+        if b"Infinity" not in raw or not _has_infinity(value):
+            return raw.decode(), False
         return to_json(value, inf_nan_mode="null").decode(), True
     except ValueError:
         # Halves of surrogate pairs, and values nested deeply.
