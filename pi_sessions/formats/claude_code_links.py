@@ -15,44 +15,71 @@ from pi_sessions.formats.parsed import Repair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pi_sessions.formats.building import SessionBuilder
     from pi_sessions.stored import JsonObject, StoredEntry
 
 
+APPENDAGE, META, BOUNDARY, PLACED = 1, 2, 4, 8
+
+
+class Compacting:
+    """What only a compaction and the records it kept say.
+
+    Attributes:
+        kept: Uuids a compaction keeps: all of them, or head and tail when `is_segment`.
+        kept_by: (line, compaction) after which this record goes on behind that compaction.
+        fields: A compaction's fields.
+    """
+
+    __slots__ = ("fields", "is_segment", "kept", "kept_by")
+
+    def __init__(self) -> None:
+        self.kept: tuple[str | None, ...] = ()
+        self.is_segment = False
+        self.kept_by: tuple[tuple[int, Node], ...] = ()
+        self.fields: JsonObject | None = None
+
+
 class Node:
-    """A record that became an entry.
+    """A record that became an entry; small, since there is one for each.
 
     Attributes:
         uuid: The record's, empty for records without one and for further parts of a record.
         parent: Uuid of the record before it.
         line: Where it stands.
-        entry: What it became.
-        appendage: A result or note: it stands behind another entry and others go on behind it.
-        is_meta: It has no place of its own; it stands behind the record before it in the file.
-        is_boundary: It is a compaction.
-        kept: Uuids a compaction keeps: all of them, or head and tail when `kept_is_segment`.
-        kept_by: (line, compaction) after which this record goes on behind that compaction.
-        fields: A compaction's fields.
+        marks: `APPENDAGE`: a result or note, it stands behind another entry and others go on behind it. `META`: it has
+            no place of its own, it stands behind the record before it in the file. `BOUNDARY`: it is a compaction.
+        more: Of a compaction, and of what it kept.
+        behind: While links are made its parent, then the node behind which an appendage stands.
+        end: The last appendage behind it.
     """
 
-    __slots__ = (
-        "appendage", "entry", "fields", "is_boundary", "is_meta", "kept", "kept_by", "kept_is_segment", "line", "owner",
-        "parent", "uuid",
-    )  # fmt: skip
+    __slots__ = ("behind", "end", "entry", "line", "marks", "more", "parent", "uuid")
+
+    entry: StoredEntry
 
     def __init__(self, uuid: str, parent: str | None, line: int) -> None:
         self.uuid = uuid
         self.parent = parent
         self.line = line
-        self.entry: StoredEntry | None = None
-        self.appendage = True
-        self.is_meta = False
-        self.is_boundary = False
-        self.kept: tuple[str | None, ...] = ()
-        self.kept_is_segment = False
-        self.kept_by: tuple[tuple[int, Node], ...] = ()
-        self.fields: JsonObject | None = None
-        self.owner: Node | None = None
+        self.marks = APPENDAGE
+        self.more: Compacting | None = None
+        self.behind: Node | None = None
+        self.end: Node | None = None
+
+    @property
+    def is_meta(self) -> int:
+        """Whether it has no place of its own."""
+        return self.marks & META
+
+    @property
+    def compacting(self) -> Compacting:
+        """What it says as a compaction, or as a record that one kept."""
+        if self.more is None:
+            self.more = Compacting()
+        return self.more
 
 
 def link(
@@ -75,26 +102,28 @@ def link(
         Entry id of the active leaf.
     """
     for node in nodes:
-        for uuid in node.kept:
-            kept = named.get(uuid or "")
-            if kept is not None and node.is_boundary:
-                kept.kept_by += ((node.line, node),)
+        if node.more is not None and node.marks & BOUNDARY:
+            for uuid in node.more.kept:
+                kept = named.get(uuid or "")
+                if kept is not None:
+                    kept.compacting.kept_by += ((node.line, node),)
     ordered = _metas_behind_the_first(nodes)
-    parents = _parents(builder, ordered, named, is_side)
-    ends: dict[Node, Node] = {}
-    for node in _parents_first(ordered, parents):
-        above = parents[id(node)]
-        owner = above.owner or above if above is not None else None
-        end = ends.get(owner, owner) if owner is not None else None
-        assert node.entry is not None
-        node.entry.parent_id = end.entry.id if end is not None and end.entry is not None else None
-        if node.appendage and owner is not None:
-            node.owner = owner
-            ends[owner] = node
+    _find_parents(builder, ordered, named, is_side)
+    for node in _parents_first(ordered):
+        above = node.behind
+        owner = above
+        if above is not None and above.marks & PLACED:
+            owner = above.behind or above
+        end = owner.end or owner if owner is not None else None
+        node.entry.parent_id = end.entry.id if end is not None else None
+        node.behind = None
+        if node.marks & APPENDAGE and owner is not None:
+            node.behind = owner
+            owner.end = node
     for node in nodes:
-        if node.is_boundary and node.kept:
-            _keep(builder, node, named)
-    return _leaf(ordered, named, ends, last_prompt)
+        if node.more is not None and node.marks & BOUNDARY and node.more.kept:
+            _keep(builder, node, node.more, named)
+    return _leaf(ordered, named, last_prompt)
 
 
 def _metas_behind_the_first(nodes: list[Node]) -> list[Node]:
@@ -103,11 +132,8 @@ def _metas_behind_the_first(nodes: list[Node]) -> list[Node]:
     return [*nodes[first : first + 1], *nodes[:first], *nodes[first + 1 :]]
 
 
-def _parents(
-    builder: SessionBuilder, nodes: list[Node], named: dict[str, Node], is_side: bool
-) -> dict[int, Node | None]:
-    """Return each node's parent as the file means it: a missing one is the record before."""
-    parents: dict[int, Node | None] = {}
+def _find_parents(builder: SessionBuilder, nodes: list[Node], named: dict[str, Node], is_side: bool) -> None:
+    """Give each node its parent as the file means it: a missing one is the record before."""
     before: Node | None = None
     for node in nodes:
         found: Node | None = None
@@ -115,61 +141,61 @@ def _parents(
             found = before
         elif node.parent is not None:
             found = named.get(node.parent)
-            if found is not None:
-                for line, boundary in found.kept_by:
+            if found is not None and found.more is not None:
+                for line, boundary in found.more.kept_by:
                     if line < node.line and boundary is not node:
                         found = boundary
             if (found is None or found is node) and (before is not None or not is_side):
                 found = before
-                where = f"linked to the record before, {before.entry.id}" if before and before.entry else "a root now"
-                entry_id = node.entry.id if node.entry else None
+                where = f"linked to the record before, {before.entry.id}" if before is not None else "a root now"
                 text = f"the parent {node.parent} is missing; {where}"
-                builder.repairs.append(Repair(node.line, "missing_parent", text, entry_id))
-        elif node.is_boundary:
+                builder.repairs.append(Repair(node.line, "missing_parent", text, node.entry.id))
+        elif node.marks & BOUNDARY:
             found = before
-        parents[id(node)] = found
+        node.behind = found
         before = node
-    return parents
 
 
-def _parents_first(nodes: list[Node], parents: dict[int, Node | None]) -> list[Node]:
-    """Return the nodes in file order, but none before its parent; those of a cycle come last."""
+def _parents_first(nodes: list[Node]) -> Iterator[Node]:
+    """Yield the nodes in file order, but none before its parent; those of a cycle come last."""
     waiting: dict[int, list[Node]] = {}
-    placed: set[int] = set()
-    ordered: list[Node] = []
     for node in nodes:
-        above = parents[id(node)]
-        if above is not None and id(above) not in placed:
+        above = node.behind
+        if above is not None and not above.marks & PLACED:
             waiting.setdefault(id(above), []).append(node)
             continue
         ready = [node]
         while ready:
             current = ready.pop()
-            placed.add(id(current))
-            ordered.append(current)
-            ready += reversed(waiting.pop(id(current), []))
-    return ordered + [node for node in nodes if id(node) not in placed]
+            current.marks |= PLACED
+            yield current
+            if waiting:
+                ready += reversed(waiting.pop(id(current), []))
+    for node in nodes if waiting else ():
+        if not node.marks & PLACED:
+            node.marks |= PLACED
+            yield node
 
 
-def _leaf(
-    nodes: list[Node], named: dict[str, Node], ends: dict[Node, Node], last_prompt: tuple[int, str] | None
-) -> str | None:
+def _leaf(nodes: list[Node], named: dict[str, Node], last_prompt: tuple[int, str] | None) -> str | None:
     """Return the newest record's entry, or where the last prompt says that the conversation stood after it."""
-    records = [node for node in nodes if not node.is_meta] or nodes
-    if not records:
-        return None
-    last = max(records, key=lambda node: node.line)
+    last: Node | None = None
+    for node in nodes:
+        if not node.is_meta and (last is None or node.line > last.line):
+            last = node
+    if last is None:
+        if not nodes:
+            return None
+        last = max(nodes, key=lambda node: node.line)
     if last_prompt is not None and last_prompt[0] > last.line:
         last = named.get(last_prompt[1], last)
-    owner = last.owner or last
-    end = ends.get(owner, last)
-    return end.entry.id if end.entry is not None else None
+    owner = last.behind or last
+    return (owner.end or last).entry.id
 
 
-def _keep(builder: SessionBuilder, node: Node, named: dict[str, Node]) -> None:
+def _keep(builder: SessionBuilder, node: Node, told: Compacting, named: dict[str, Node]) -> None:
     """Say what a compaction kept: the first kept entry, and an omission for each later one that was not kept."""
-    assert node.entry is not None
-    assert node.fields is not None
+    assert told.fields is not None
     path: list[StoredEntry] = []
     seen: set[str] = set()
     above = builder.entry(node.entry.parent_id)
@@ -181,13 +207,13 @@ def _keep(builder: SessionBuilder, node: Node, named: dict[str, Node]) -> None:
         above = builder.entry(above.parent_id)
     path.reverse()
     places = {entry.id: place for place, entry in enumerate(path)}
-    marked = [named[uuid].entry for uuid in node.kept if uuid is not None and uuid in named]
-    found = sorted(places[entry.id] for entry in marked if entry is not None and entry.id in places)
+    marked = [named[uuid].entry for uuid in told.kept if uuid is not None and uuid in named]
+    found = sorted(places[entry.id] for entry in marked if entry.id in places)
     if not found:
         return
-    kept = set(range(found[0], found[-1] + 1)) if node.kept_is_segment else set(found)
-    node.fields["firstKeptEntryId"] = path[found[0]].id
-    builder.replace(node.entry, node.fields)
+    kept = set(range(found[0], found[-1] + 1)) if told.is_segment else set(found)
+    told.fields["firstKeptEntryId"] = path[found[0]].id
+    builder.replace(node.entry, told.fields)
     last = node.entry.id
     edits: list[tuple[str, str]] = []
     for place in range(found[0], len(path)):

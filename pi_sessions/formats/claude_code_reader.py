@@ -16,7 +16,7 @@ from pi_sessions.errors import SourceError
 from pi_sessions.formats import claude_code_records as records
 from pi_sessions.formats.building import SessionBuilder, computed_id
 from pi_sessions.formats.claude_code import IMPORTER, META_KINDS, is_record
-from pi_sessions.formats.claude_code_links import Node, link
+from pi_sessions.formats.claude_code_links import APPENDAGE, BOUNDARY, META, Node, link
 from pi_sessions.formats.compressed import inner_name
 from pi_sessions.formats.foreign_ids import MARK, mark_of, marked_text, overrides
 from pi_sessions.formats.json_lines import JsonLines, readable_time
@@ -141,7 +141,7 @@ class _Chain:
         if self.fork is None and isinstance(fork, dict) and isinstance(fork.get("sessionId"), str):
             self.fork = (fork["sessionId"], str(fork.get("messageUuid") or ""))
         time_ms = self._time(record, line)
-        node = Node(uuid, _text(record.get("parentUuid")), line)
+        node = Node(uuid, self._parent(record), line)
         kind = record["type"]
         message = record.get("message")
         if kind == "user" and isinstance(message, dict):
@@ -156,6 +156,12 @@ class _Chain:
             data: JsonObject = {key: record[key] for key in ("type", "message", "toolUseResult") if key in record}
             data |= self._rest(record)
             self._note(node, self.builder.custom(name, data, **self._at(node, record, time_ms)))
+
+    def _parent(self, record: JsonObject) -> str | None:
+        """Return the uuid of the record before; the very text that names that one, where it was met."""
+        uuid = _text(record.get("parentUuid"))
+        known = self.named.get(uuid) if uuid is not None else None
+        return known.uuid if known is not None and known.uuid == uuid else uuid
 
     def _at(self, node: Node, record: JsonObject, time_ms: int | None) -> dict[str, Any]:
         ours = marked_text(mark_of(record), "id") if MARK in record else None
@@ -181,7 +187,8 @@ class _Chain:
 
     def _note(self, node: Node, entry: StoredEntry, *, appendage: bool = True) -> None:
         node.entry = entry
-        node.appendage = appendage
+        if not appendage:
+            node.marks &= ~APPENDAGE
         self.nodes.append(node)
         if node.uuid:
             self.named[node.uuid] = node
@@ -204,7 +211,6 @@ class _Chain:
         """Whether a record whose uuid was met before says nothing that its entry does not say."""
         self.write_answer()
         entry, kind, given = known.entry, record["type"], record.get("message")
-        assert entry is not None
         if kind == "system" or not isinstance(given, dict):
             if entry.type == "compaction":
                 return True
@@ -234,11 +240,11 @@ class _Chain:
     def _repeated(self, line: int, uuid: str, record: JsonObject) -> None:
         known = self.named[uuid]
         if self._open_boundary is not None and known.line < self._open_boundary.line:
-            known.kept_by += ((self._open_boundary.line, self._open_boundary),)
+            known.compacting.kept_by += ((self._open_boundary.line, self._open_boundary),)
             self.builder.repairs.append(_repair(line, "kept_again", "a record kept by a compaction is there again"))
             return
         parent = _text(record.get("parentUuid"))
-        if parent is not None and parent != uuid and known.parent is None and not known.is_boundary:
+        if parent is not None and parent != uuid and known.parent is None and not known.marks & BOUNDARY:
             known.parent = parent
         self.builder.repairs.append(_repair(line, "repeated", "a record that is there already was left out"))
 
@@ -370,7 +376,7 @@ class _Chain:
         """Return an answer of which a part was met before."""
         group = self._groups.get(named)
         node = self._answers.get(named)
-        if group is not None or node is None or node.entry is None:
+        if group is not None or node is None:
             return group
         message = dict(node.entry.message or {})
         group = _Group(node, node.entry, message, list(message["content"]), None)
@@ -415,14 +421,14 @@ class _Chain:
     def _boundary(self, node: Node, record: JsonObject, time_ms: int | None) -> None:
         given = record.get("compactMetadata")
         told = given if isinstance(given, dict) else {}
-        node.is_boundary = True
+        node.marks |= BOUNDARY
         node.parent = _text(record.get("logicalParentUuid")) or node.parent
         segment, kept = told.get("preservedSegment"), told.get("preservedMessages")
         if isinstance(segment, dict):
-            node.kept = (_text(segment.get("headUuid")), _text(segment.get("tailUuid")))
-            node.kept_is_segment = True
+            node.compacting.kept = (_text(segment.get("headUuid")), _text(segment.get("tailUuid")))
+            node.compacting.is_segment = True
         elif isinstance(kept, dict) and isinstance(kept.get("uuids"), list):
-            node.kept = tuple(uuid for uuid in kept["uuids"] if isinstance(uuid, str))
+            node.compacting.kept = tuple(uuid for uuid in kept["uuids"] if isinstance(uuid, str))
         tokens = told.get("preTokens")
         where = self._at(node, record, time_ms)
         fields: JsonObject = {
@@ -437,22 +443,22 @@ class _Chain:
             fields.pop("claudeCode")
             fields |= more
         self._note(node, self.builder.add("compaction", fields, **where), appendage=False)
-        node.fields = fields
+        node.compacting.fields = fields
         self._open_boundary = node
 
     def _summary(self, node: Node, record: JsonObject, text: str, time_ms: int | None) -> None:
         boundary = self._open_boundary
-        if boundary is not None and boundary.fields is not None and not boundary.fields["summary"]:
-            boundary.fields["summary"] = marked_text(mark_of(record), "summary") or text
-            assert boundary.entry is not None
-            self.builder.replace(boundary.entry, boundary.fields)
+        told = boundary.compacting.fields if boundary is not None else None
+        if boundary is not None and told is not None and not told["summary"]:
+            told["summary"] = marked_text(mark_of(record), "summary") or text
+            self.builder.replace(boundary.entry, told)
             self.named[node.uuid] = boundary
             return
         where = self._at(node, record, time_ms)
         fields = {"summary": text, "firstKeptEntryId": where["id"], "tokensBefore": 0}
-        node.is_boundary = True
+        node.marks |= BOUNDARY
         self._note(node, self.builder.add("compaction", fields, **where), appendage=False)
-        node.fields = fields
+        node.compacting.fields = fields
         self._open_boundary = node
 
     # --- records without a uuid -----------------------------------------------------------------------------------
@@ -497,7 +503,7 @@ class _Chain:
         elif kind == "last-prompt" and isinstance(record.get("leafUuid"), str):
             self.last_prompt = (line, record["leafUuid"])
         node = Node("", None, line)
-        node.is_meta = True
+        node.marks |= META
         self._note(node, entry)
 
     def _free(self, entry_id: str) -> str:
@@ -518,17 +524,19 @@ class _Chain:
                 self.builder.replace(entry, {**(message or {}), "toolName": name})
         self._hold_back_boundary()
         for node in self.nodes:
-            if node.is_boundary and node.fields is not None and not node.fields["summary"] and node.entry is not None:
+            told = node.more.fields if node.more is not None and node.marks & BOUNDARY else None
+            if told is not None and not told["summary"]:
                 node.entry.type = "custom"
-                data = {"type": "system", **node.fields.get("claudeCode", {})}
+                data = {"type": "system", **told.get("claudeCode", {})}
                 self.builder.replace(node.entry, {"customType": f"{NAME}.compact_boundary", "data": data})
-                node.is_boundary = False
+                node.marks &= ~BOUNDARY
         return link(self.builder, self.nodes, self.named, self.last_prompt, is_side=bool(self.key))
 
     def _hold_back_boundary(self) -> None:
         """Leave out a compaction at the very end whose summary is still to be written; a later import finds both."""
         last = self._open_boundary
-        if last is None or last.fields is None or last.fields["summary"] or last.entry is None:
+        told = last.compacting.fields if last is not None else None
+        if last is None or told is None or told["summary"]:
             return
         if any(node.line > last.line and not node.is_meta for node in self.nodes):
             return
@@ -536,7 +544,6 @@ class _Chain:
         self.nodes = self.nodes[: len(self.nodes) - len(behind)]
         for node in reversed(behind):
             self.named.pop(node.uuid, None)
-            assert node.entry is not None
             self.builder.take_back(node.entry)
             self.held_back.append(node.line)
 
