@@ -306,7 +306,9 @@ class Importing(Origins):
         journal.set_branch(sid, branch, leaf)
         return Followed(branch, leaf, moved=False, new_branch=branch)
 
-    def _follow_export(self, journal: Journal, sid: int, merge: Merge, state: SessionState, created: bool) -> Followed:
+    def _follow_export(
+        self, journal: Journal, sid: int, merge: Merge, state: SessionState, created: bool, restored: bool
+    ) -> Followed:
         """Follow an export of our own, all of its branches."""
         from pi_sessions.import_state import begin_with, go_on_with
 

@@ -83,7 +83,8 @@ def read_pi_file(path: str, *, new_id: NewId | None = None) -> ParsedSession:
             raise _unreadable(path, error) from error
     if source.size == 0:
         raise SourceError(f"{path} is empty", hint="there is nothing to import; the file was left as it is")
-    return _finish(records, source, path, status.st_mtime_ns // 1_000_000, new_id)
+    mtime_ms = status.st_mtime_ns // 1_000_000
+    return finish_records(records, path, digest=source.digest, size=source.size, mtime_ms=mtime_ms, new_id=new_id)
 
 
 def open_source(path: str) -> BinaryIO:
@@ -121,7 +122,20 @@ def _unreadable(path: str, error: OSError) -> SourceError:
     return SourceError(f"{path} cannot be read: {error.strerror or error}")
 
 
-def _finish(records: PiRecords, source: _Source, path: str, mtime_ms: int, new_id: NewId | None) -> ParsedSession:
+def finish_records(
+    records: PiRecords, path: str, *, digest: str, size: int, mtime_ms: int, new_id: NewId | None = None
+) -> ParsedSession:
+    """Make the session of a file's records: links, versions, facts.
+
+    Args:
+        records: All of the file's.
+        path: The file.
+        digest, size, mtime_ms: As in `ParsedSession`.
+        new_id: As for `read_pi_file`.
+
+    Raises:
+        SourceError: this is no Pi session.
+    """
     header = records.header
     if header is None:
         if not records.has_pi_entries():
@@ -169,8 +183,8 @@ def _finish(records: PiRecords, source: _Source, path: str, mtime_ms: int, new_i
         losses=_in_line_order(records.losses),
         lines_read=records.lines,
         tally=facts.tally(),
-        digest=source.digest,
-        size=source.size,
+        digest=digest,
+        size=size,
         mtime_ms=mtime_ms,
     )
 

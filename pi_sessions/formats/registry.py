@@ -38,7 +38,6 @@ HEAD_BYTES = 1 << 17
 DATABASE = b"SQLite format 3\0"
 APPLICATION_ID_BYTES = slice(68, 72)
 DATABASE_ENDINGS = frozenset((".db", ".sqlite", ".sqlite3"))
-_OWN_JSON = re.compile(rb'[\xef\xbb\xbf\s]*\{\s*"format"\s*:\s*"pi-session"')
 SESSION, COMPANION = "session", "companion"
 ARCHIVE = ".zip"
 _MADE_BY_MACOS = "__MACOSX/"
@@ -121,6 +120,8 @@ class Format(Record):
 
 
 FORMATS = (
+    # First: it is known by how the file begins, and may hold the words others are known by.
+    Format("pi-session", "pi-session JSON", "json_export_in", (".json",)),
     Format("claude-code", "Claude Code", "claude_code"),
     Format("codex", "Codex", "codex"),
     Format("opencode", "opencode", "opencode", (".db", ".json"), folders=True),
@@ -196,9 +197,6 @@ def identify(path: str) -> Found:
         return Found(path, None, f"{path} is a database, which can only be read where it is unpacked")
     if head.startswith(b"PK") and archives().is_archive(head):
         return Found(path, None, f"{path} is a zip archive, which is looked into only when it is named itself")
-    if _OWN_JSON.match(head):
-        found = f"{path} is pi-session's JSON for programs, which is not read back (export with --format pi instead)"
-        return Found(path, None, found)
     for each in FORMATS:
         # A database holds texts of all kinds, and is read by those who know its tables or not at all.
         if head.startswith(DATABASE) and DATABASE_ENDINGS.isdisjoint(each.endings):
@@ -336,7 +334,8 @@ def _walk(folder: str, known: Callable[[str], Format | None]) -> Iterator[Found]
 def _is_archive(path: str) -> bool:
     try:
         with open_source(path) as file:
-            return archives().is_archive(file.read(20))
+            found: bool = archives().is_archive(file.read(20))
+            return found
     except (SourceError, OSError):
         return False
 
