@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 IMPORTER = "1"
 
-_CHAIN = frozenset(("user", "assistant", "system", "attachment", "progress"))
+CHAIN = frozenset(("user", "assistant", "system", "attachment", "progress"))
 # Records without a uuid, and what else of theirs tells them from other programs' records.
 META_KINDS = {
     "summary": "leafUuid",
@@ -37,6 +37,16 @@ META_KINDS = {
     "queue-operation": "operation",
     "file-history-snapshot": "snapshot",
     "content-replacement": "replacements",
+    **dict.fromkeys(
+        """
+        api-request api-request-blob api-request-resumed api-request-shape artifact-autoreact-ledger
+        artifact-comment-monitor atis-latch attribution-snapshot bridge-session continued-in cost-state
+        data-flow-handover data-flow-incomplete data-flow-records derived-from dev-mods ended-by-model
+        file-history-delta fork-context-ref frame-link history-suppression host-row hybrid-organization isolation-latch
+        memory-mode observer-ref repl-mode resume-head-vouch session-owner tools-used
+        """.split(),  # noqa: SIM905
+        "sessionId",
+    ),
 }
 
 
@@ -63,7 +73,7 @@ def is_record(value: object) -> bool:
     kind = value.get("type")
     if not isinstance(kind, str):
         return False
-    if kind in _CHAIN:
+    if kind in CHAIN:
         return isinstance(value.get("uuid"), str) and ("parentUuid" in value or "sessionId" in value)
     if kind in META_KINDS:
         return META_KINDS[kind] in value
@@ -73,7 +83,7 @@ def is_record(value: object) -> bool:
 def detect(path: str, head: bytes) -> str | None:
     """Tell whether a file is a transcript, by its first records; the prompt history is a companion."""
     records = head_records(head)
-    if any(is_record(record) and record.get("type") in _CHAIN for record in records):
+    if any(is_record(record) and record.get("type") in CHAIN for record in records):
         return SESSION
     if any(is_record(record) for record in records):
         # Only titles and the like: a session nobody said anything in.

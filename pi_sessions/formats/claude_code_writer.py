@@ -14,7 +14,7 @@ from collections import Counter
 from pi_sessions.context import COMPACTION_PREFIX, COMPACTION_SUFFIX, entry_messages, to_llm
 from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats import export_losses as words
-from pi_sessions.formats.claude_code import META_KINDS
+from pi_sessions.formats.claude_code import CHAIN
 from pi_sessions.formats.claude_code_reader import NAME
 from pi_sessions.formats.claude_code_records import first_text, stop_reason, usage_of
 from pi_sessions.formats.foreign_ids import MARK, as_uuid, differences
@@ -323,11 +323,11 @@ class _Writer:
         if not kind.startswith(f"{NAME}.") or not isinstance(data, dict):
             self.losses[words.CUSTOM] += 1
             return
-        name = kind.removeprefix(f"{NAME}.")
-        if name in META_KINDS or "type" not in data:
-            if "type" not in data:
-                self.losses[words.CUSTOM] += 1
-                return
+        if "type" not in data:
+            self.losses[words.CUSTOM] += 1
+            return
+        # A record of an unknown kind had a uuid, and others may hang under it, or it had none.
+        if data["type"] not in CHAIN and as_uuid(entry.id) != entry.id:
             self._put({"sessionId": self.session_id, **data, MARK: {"id": entry.id, "time": entry.time_ms}})
             return
         own = {key: value for key, value in data.items() if key != "type"}

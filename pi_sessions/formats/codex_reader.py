@@ -41,7 +41,7 @@ _KNOWN_EVENTS = frozenset(
     plan_update entered_review_mode exited_review_mode view_image_tool_call dynamic_tool_call_request
     dynamic_tool_call_response item_completed item_started undo_completed session_configured shutdown_complete
     agent_reasoning_section_break collab_agent_spawn_end collab_agent_interaction_end collab_waiting_end
-    collab_close_end collab_resume_end model_reroute deprecation_notice elicitation_request
+    collab_close_end collab_resume_end model_reroute deprecation_notice elicitation_request thread_settings_applied
     """.split()  # noqa: SIM905
 )
 _KNOWN_ITEMS = ITEM_KINDS | {
@@ -54,7 +54,7 @@ _KNOWN_ITEMS = ITEM_KINDS | {
     "context_compaction",
     "configuration_update",
 }
-_KNOWN_LINES = frozenset(("world_state", "inter_agent_communication", "token_usage", "state"))
+_KNOWN_LINES = frozenset(("world_state", "inter_agent_communication", "token_usage", "token_usage_record", "state"))
 
 
 def read_rollout(path: str) -> Iterator[ParsedSession]:
