@@ -152,13 +152,15 @@ class Stored:
     def __init__(self, open_store: Callable[[], Reading]) -> None:
         self._open_store = open_store
         self._store: Reading | None = None
+        self._closed = False
         self._lock = threading.Lock()
         self._version = -1
         self._lists: dict[tuple[str, ...], list[Suggestion]] = {}
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the store; nothing is offered any more."""
         with self._lock:
+            self._closed = True
             if self._store is not None:
                 self._store.close()
 
@@ -185,6 +187,8 @@ class Stored:
 
     def _once(self, name: tuple[str, ...], read: Callable[[Reading], Iterable[Suggestion]]) -> list[Suggestion]:
         with self._lock:
+            if self._closed:
+                return []
             try:
                 self._store = self._store or self._open_store()
                 version = self._store.connection.execute("pragma data_version").fetchone()[0]
