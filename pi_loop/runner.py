@@ -20,10 +20,11 @@ import anyio
 
 from pi_loop.agent import Agent
 from pi_loop.queues import QueueMode
+from pi_loop.runner_deferred import CameLater
 from pi_loop.runner_host import RunnerHost
 from pi_loop.runner_messages import model_messages, readable, user_messages
 from pi_loop.runner_moves import SessionMoves
-from pi_loop.runner_run import CameLater, SessionRun, believable_size, model_entry, omission, thinking_entry
+from pi_loop.runner_run import SessionRun, believable_size, model_entry, omission, thinking_entry
 from pi_loop.runner_summaries import Sleep
 from pi_loop.runner_types import (
     CompactionDone,
@@ -387,8 +388,9 @@ class SessionRunner(SessionMoves):
             answer: AssistantMessage | None = None
             with stop.signal.cancels():
                 answer = await source.fetch(handle)
+                pause_ms = POLL_AFTER_MS if handle.poll_after_ms is None else handle.poll_after_ms
                 while answer is None and wait:
-                    await self._host.sleep((handle.poll_after_ms or POLL_AFTER_MS) / 1000)
+                    await self._host.sleep(pause_ms / 1000)
                     answer = await source.fetch(handle)
             if answer is None or stop.signal.aborted:
                 return None

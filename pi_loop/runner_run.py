@@ -12,28 +12,24 @@ nothing accepted is lost. A run that ends by a failing store stays unfinished an
 Source: Pi 1.6.0, the coding agent's session: retry, overflow, automatic compaction.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from inspect import isawaitable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import anyio
 
 from pi_loop.abort import AbortSignal
 from pi_loop.agent import Agent
-from pi_loop.direct import closed_after
 from pi_loop.events import (
-    AssistantMessageEvent,
     LoopEvent,
     MessageEnd,
-    StreamDone,
-    StreamError,
     ToolExecutionEnd,
     ToolResult,
 )
 from pi_loop.hooks import CLOSING_LIMIT_S
 from pi_loop.providers.errors import Failure, failure_of, is_overflow
 from pi_loop.providers.retry import RetryPolicy, wait_ms
+from pi_loop.runner_deferred import CameLater, answering_first
 from pi_loop.runner_host import RunnerHost
 from pi_loop.runner_messages import loop_messages, prompt_change
 from pi_loop.runner_types import (
@@ -51,7 +47,7 @@ from pi_loop.runner_types import (
     RunStart,
     RunStatus,
 )
-from pi_loop.types import AgentContext, Model, NextTurnChange, OnUpdate, Request, StreamFn, StreamOptions, Tool, Turn
+from pi_loop.types import AgentContext, Model, NextTurnChange, OnUpdate, Tool, Turn
 from pi_sessions.compaction import CompactionPlan, NoGainError, prepare_compaction
 from pi_sessions.context import active_entries, project_entries
 from pi_sessions.errors import PiSessionError
@@ -73,13 +69,6 @@ if TYPE_CHECKING:
     from pi_sessions.runs import ActiveRun
 
 ABORTED = "Operation aborted"
-
-
-class CameLater(NamedTuple):
-    """A deferred answer that is there now, and the entry of the one that waited for it."""
-
-    entry_id: str
-    answer: AssistantMessage
 
 
 class SessionRun:
@@ -255,7 +244,7 @@ class SessionRun:
         agent.state.thinking_level = self._level
         agent.state.tools = [self._recorded(tool) for tool in host.tools]
         agent.prepare_next_turn_with_context = self._between_turns
-        agent.stream_fn = host.stream_fn if self._came is None else _answer_first(self._came.answer, host.stream_fn)
+        agent.stream_fn = host.stream_fn if self._came is None else answering_first(self._came.answer, host.stream_fn)
         if host.stop is None or host.is_stopped:
             return
         unsubscribe = agent.subscribe(self._hear)
@@ -548,28 +537,6 @@ def thinking_entry(level: ThinkingLevel) -> JsonObject:
 def omission(entry_id: str) -> JsonObject:
     """Give the context edit that takes a message out of the context."""
     return {"type": "context_edit", "targetId": entry_id, "replacement": None}
-
-
-def _answer_first(answer: AssistantMessage, stream_fn: StreamFn) -> StreamFn:
-    """Give a stream function whose first answer is there already."""
-    used = False
-
-    async def stream(model: Model, request: Request, options: StreamOptions) -> AsyncIterator[AssistantMessageEvent]:
-        nonlocal used
-        if not used:
-            used = True
-            if answer.stop_reason in ("error", "aborted"):
-                yield StreamError.model_validate({"reason": answer.stop_reason, "error": answer})
-            else:
-                yield StreamDone.model_validate({"reason": answer.stop_reason, "message": answer})
-            return
-        asked = stream_fn(model, request, options)
-        events = await asked if isawaitable(asked) else asked
-        async with closed_after(events):
-            async for event in events:
-                yield event
-
-    return stream
 
 
 def _result_message(event: ToolExecutionEnd, timestamp: int | float) -> JsonObject:
