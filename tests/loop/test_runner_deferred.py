@@ -251,3 +251,31 @@ def test_summaries_do_not_come_later(world: World, run: Run) -> None:
     run(work)
     assert seen[:2] == [True, True]
     assert set(seen[2:]) == {False}
+
+
+def test_it_is_told_in_deltas_as_if_it_were_streamed(world: World, run: Run) -> None:
+    thought = {"type": "thinking", "thinking": "Hm.", "thinkingSignature": "s"}
+    block = {"type": "toolCall", "id": "c1", "name": "add", "arguments": {"a": 2, "b": 40}}
+    answer = answered(thought, "First ", "second.", block, reason="toolUse")
+
+    async def work() -> None:
+        await asked(world)
+        world.events.clear()
+        await world.runner(["It is 42."], deferred=Answers(answer)).fetch_deferred()
+
+    run(work)
+    ended = next(place for place, event in enumerate(world.events) if event.type == "message_end")
+    inner = [event.assistant_message_event for event in world.events[:ended] if event.type == "message_update"]
+    assert [event.type for event in inner] == [
+        "thinking_start", "thinking_delta", "thinking_end",
+        "text_start", "text_delta", "text_end", "text_start", "text_delta", "text_end",
+        "toolcall_start", "toolcall_end",
+    ]  # fmt: skip
+    assert "".join(event.delta for event in inner if event.type == "text_delta") == "First second."
+    stored = world.store.context(world.sid).messages[-3].message
+    assert stored["content"] == [
+        thought,
+        {"type": "text", "text": "First "},
+        {"type": "text", "text": "second."},
+        block,
+    ]

@@ -28,6 +28,7 @@ ELSEWHERE = ("new", "run", "resume", "import", "demo", "help")
 OWN = {
     "model": "show or switch the model: /model PROVIDER/MODEL",
     "thinking": "show or set the thinking level: /thinking LEVEL",
+    "deferred": "an answer that comes later: /deferred wait, or /deferred close to give it up",
     "help": "list these commands",
     "quit": "leave; everything is stored",
 }

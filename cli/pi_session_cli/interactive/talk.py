@@ -10,6 +10,7 @@ import signal as signals
 import sys
 from contextlib import closing, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -25,6 +26,7 @@ from pi_session_cli.interactive.keys import bindings
 from pi_session_cli.interactive.moves import Moves
 from pi_session_cli.interactive.questions import Questions
 from pi_session_cli.interactive.status import history_of, opening_of, toolbar
+from pi_session_cli.render import deferred
 from pi_session_cli.render import opening as opening_view
 from pi_session_cli.render.live import LivePrinter
 from pi_sessions.errors import PiSessionError
@@ -184,6 +186,7 @@ class Talk:
             if beside is not None:
                 tasks.start_soon(beside)
             await self._settle_cut_off(recover)
+            await self._settle_deferred(recover)
             if not self._leaving:
                 self.printer.note("Enter sends, Alt+Enter breaks the line, Ctrl-C stops, Ctrl-D leaves, /help")
             while not self._leaving:
@@ -233,6 +236,28 @@ class Talk:
             recover = chosen
         action: RecoverAction = "close" if recover == "close" else "continue"
         self.start(lambda: self.talk.runner.recover(action))
+
+    async def _settle_deferred(self, recover: str | None) -> None:
+        """Look whether an answer that comes later is there now, or do what `--recover` says."""
+        if self.is_working or self._leaving or await self.talk.runner.deferred_answer() is None:
+            return
+        if recover == "close":
+            self.start(self.give_up_deferred)
+        else:
+            self.start(partial(self.fetch_deferred, wait=recover == "continue"))
+
+    async def fetch_deferred(self, *, wait: bool) -> RunOutcome | None:
+        """Fetch the answer that comes later and go on; say so when it is not there yet."""
+        outcome = await self.talk.runner.fetch_deferred(wait=wait)
+        if outcome is None:
+            self.printer.note(f"{deferred.NOT_YET}: /deferred wait waits, /deferred close gives it up")
+        return outcome
+
+    async def give_up_deferred(self) -> RunOutcome | None:
+        """Give up the answer that comes later."""
+        reason = await self.talk.runner.cancel_deferred()
+        self.printer.note(deferred.GIVEN_UP if reason is None else f"{deferred.GIVEN_UP}. {deferred.untold(reason)}")
+        return None
 
     # --- what is typed ------------------------------------------------------------------------------------------
 
