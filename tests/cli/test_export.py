@@ -190,6 +190,56 @@ def test_json_has_everything(sample: Terminal) -> None:
     assert all(ours[line["id"]]["message"] == line["message"] for line in messages)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--format", "pi", "--all-branches"], ""),
+        (["--format", "json", "--all-branches"], ""),
+        (["--format", "html"], ""),
+        (["--format", "pi"], "Not in the pi file: 8 entries off the path"),
+        (["--format", "markdown"], "Not in the markdown file: 8 entries off the path, 4 signatures of thinking, "),
+        (
+            ["--format", "openai"],
+            "Not in the openai file: 8 entries off the path, 39 entries before the compaction, 1 label, "
+            "1 name of the session, the session's folder, ids and times of 9 messages, the usage of 5 answers, "
+            "the details of a message, further fields of a message; only as text: 1 compaction; "
+            "otherwise: 1 message joined to the one before",
+        ),
+        (["--format", "anthropic"], "Not in the anthropic file: 8 entries off the path, 39 entries before the "),
+        (["--format", "claude-code"], "Not in the claude-code file: 8 entries off the path, 1 label, 2 changes of "),
+        (["--format", "codex"], "Not in the codex file: 8 entries off the path, 1 label, 1 system message, "),
+    ],
+)
+def test_one_line_says_what_a_file_does_not_hold(
+    sample_alone: Terminal, tmp_path: Path, words: list[str], said: str
+) -> None:
+    told = [line for line in sample_alone.ok("export", *words).err.splitlines() if not line.startswith("Warning")]
+    assert len(told) == (said != "")
+    assert "".join(told).startswith(said)
+    losses = json.loads(sample_alone.ok("export", *words, "-o", str(tmp_path / "file"), "--json").out)["losses"]
+    assert losses == {} if said == "" else losses["entries off the path"] == 8
+    assert all(count >= 1 for count in losses.values())
+
+
+@pytest.fixture(scope="module")
+def sample_alone(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    """Return a shell with the demo's session, which no test changes."""
+    shell = Terminal(tmp_path_factory.mktemp("losses"), cwd="/home/dev/tideline")
+    shell.ok("import", str(SAMPLE))
+    return shell
+
+
+def test_every_form_but_the_page_counts_its_losses() -> None:
+    """A page is a view, not read back by anything: it says nothing."""
+    assert [form.name for form in FORMS if form.losses_function is None] == ["html"]
+
+
+def test_the_readme_says_of_every_form_what_it_holds() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    table = readme.partition("| form | holds | does not hold |\n")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE) == NAMES
+
+
 def checked_openai(messages: list[dict[str, Any]]) -> None:
     """Check what Chat Completions asks of a list: each call is answered once, directly after it, in order."""
     waiting: list[str] = []

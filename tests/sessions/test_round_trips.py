@@ -11,7 +11,7 @@ import pytest
 
 from pi_loop.message_lists import anthropic_lines, anthropic_losses, openai_lines, openai_losses
 from pi_sessions.formats import export_losses as words
-from pi_sessions.formats import markdown, pi_export
+from pi_sessions.formats import json_export, markdown, pi_export
 from pi_sessions.formats.exports import TOOLS, TOOLS_FULL, TOOLS_NONE, Export, read_export
 from pi_sessions.formats.parsed import ParsedSession
 from pi_sessions.formats.registry import identify
@@ -128,6 +128,21 @@ def facts(
     assert lost.get(words.CALLERS, 0) == (session.parent_session != back.parent_session)
     marks = (session.archived != back.archived) + (session.pinned != back.pinned)
     assert lost.get(words.MARKED, 0) == marks
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=name_of)
+def test_json_of_the_whole_tree_holds_everything(tmp_path: Path, source: Path | None) -> None:
+    with SessionStore.open(str(tmp_path / "a.db")) as store, SessionStore.open(str(tmp_path / "b.db")) as empty:
+        for session in sessions_of(store, source):
+            export = read_export(store, session, session.leaf, whole_tree=True)
+            assert json_export.export_losses(export) == {}
+            text = "".join(json_export.export_lines(export))
+            back = empty.import_session(read_back(tmp_path / f"{session.id}.json", text, "pi-session")).session
+            again = read_export(empty, back, back.leaf, whole_tree=True)
+            assert "".join(json_export.export_lines(again)) == text
 
 
 # --- message lists --------------------------------------------------------------------------------------------------

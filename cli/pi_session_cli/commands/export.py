@@ -116,6 +116,7 @@ COMMAND = Command(
         f"Forms: {'; '.join(f'{form.name} ({form.title}, {form.ending})' for form in FORMS)}. The path to the leaf is "
         "written, or the whole tree with --all-branches; HTML always holds the whole tree unless --branch or --at "
         "names a path. HTML replaces likely secrets, other forms do with --redact, and without it say how many go out. "
+        "What the file does not hold of the session is counted in one line, for every form but HTML. "
         "Without -o the file goes to standard output. An existing file is replaced only with --force."
     ),
     examples=(
@@ -127,7 +128,7 @@ COMMAND = Command(
     ),
     json=(
         "Without -o the file itself. With -o one object: sessionId, file, format, lines, bytes, losses, redacted, "
-        "secrets."
+        "secrets. losses counts what the file does not hold or says otherwise: {what: how many}."
     ),
     arguments=(SESSION_ARGUMENT,),
     options=(
