@@ -77,6 +77,8 @@ def test_commands_are_offered_with_what_they_do(prompt: Prompt) -> None:
     assert prompt.offers("/resum") == {}
     assert prompt.offers("say /rew") == {}
     assert prompt.opened == 0
+    prompt.completer.close()
+    assert [line for line in prompt.offers("/rewind ") if "--" not in line] == []
 
 
 def test_values_are_those_of_the_open_session(prompt: Prompt) -> None:
@@ -111,6 +113,7 @@ def test_options_levels_models_and_files_are_offered(prompt: Prompt, shell: Term
     assert prompt.offers("/rewind --ex") == {"/rewind --exact": find_option("rewind", "--exact")}
     assert set(prompt.offers("/thinking h")) == {"/thinking high", "/thinking xhigh"}
     assert prompt.offers("/thinking high h") == {}
+    assert prompt.offers("/thinking 'a' 'h") == {}
     assert "/model anthropic/claude-sonnet-5" in prompt.offers("/model sonnet-5")
     assert list(prompt.offers("read @de")) == ["read @deep"]
     assert list(prompt.offers("read\n@deep/n")) == ["read\n@deep/note one.txt"]
