@@ -1,16 +1,18 @@
 """Gemini CLI's chats as a format of the registry: places, detection, reading.
 
 Source: Gemini CLI 0.3x (`~/.gemini/tmp/<project>/chats/session-*.jsonl`, subagents in folders beside them), and its
-older files of one JSON object.
+older files of one JSON object; what `/chat save` wrote (`checkpoint-<tag>.json` beside the folder of chats).
 """
 
 from __future__ import annotations
 
 import os
+import re
 
 from pi_sessions.formats.compressed import inner_name
 from pi_sessions.formats.json_lines import head_records
-from pi_sessions.formats.registry import COMPANION, SESSION
+from pi_sessions.formats.pi_reader import open_source
+from pi_sessions.formats.registry import COMPANION, HEAD_BYTES, SESSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 IMPORTER = "1"
 
+_HISTORY = re.compile(rb'[\xef\xbb\xbf\s\0]*(?:\{\s*(?:"authType"\s*:\s*"[^"]*"\s*,\s*)?"history"\s*:\s*)?\[\s*\{')
+_ROLE, _PARTS = re.compile(rb'"role"\s*:\s*"(user|model)"'), re.compile(rb'"parts"\s*:\s*\[')
+_TYPED = re.compile(rb'"parts"\s*:\s*\[\s*\{\s*"type"')
 MESSAGE_KINDS = frozenset(("user", "gemini", "info", "error", "warning"))
 
 
@@ -55,6 +60,27 @@ def is_record(value: object) -> bool:
     return is_message(value) or (isinstance(value.get("sessionId"), str) and "projectHash" in value)
 
 
+def is_content(value: object) -> bool:
+    """Whether a decoded object is a content as it goes to the model."""
+    if not isinstance(value, dict) or value.get("role") not in ("user", "model"):
+        return False
+    parts = value.get("parts")
+    # Other programs' lists of parts name the type of each.
+    return isinstance(parts, list) and not any(isinstance(part, dict) and "type" in part for part in parts)
+
+
+def is_checkpoint(head: bytes) -> bool:
+    """Whether a file is a checkpoint, by its first bytes: a list of contents, or an object whose history is one."""
+    start = _HISTORY.match(head)
+    if start is None:
+        return False
+    body = head[start.end() - 1 :].replace(b"\n", b" ")
+    records = head_records(body, 1)
+    if records:
+        return is_content(records[0])
+    return _ROLE.search(body) is not None and _PARTS.search(body) is not None and not _TYPED.search(body)
+
+
 def is_chat(value: object) -> bool:
     """Whether a decoded object is a whole chat of the older kind."""
     return isinstance(value, dict) and isinstance(value.get("messages"), list) and "sessionId" in value
@@ -67,17 +93,25 @@ def detect(path: str, head: bytes) -> str | None:
         return SESSION
     if start.startswith(b"[") and os.path.basename(path) == "logs.json" and b'"messageId"' in start[:4096]:
         return COMPANION
+    if is_checkpoint(head):
+        return SESSION
     records = head_records(head) if inner_name(path).endswith(".jsonl") else []
     telling = sum("$set" in record or "$rewindTo" in record or is_message(record) for record in records)
     return SESSION if telling and telling * 2 > len(records) else None
 
 
 def read(path: str) -> Iterator[ParsedSession]:
-    """Read the one session of a chat.
+    """Read the one session of a chat or checkpoint.
 
     Raises:
         SourceError: it cannot be read, or holds no record of Gemini CLI.
     """
+    with open_source(path) as file:
+        saved = is_checkpoint(file.read(HEAD_BYTES))
+    if saved:
+        from pi_sessions.formats.gemini_checkpoint import read_checkpoint
+
+        return read_checkpoint(path)
     from pi_sessions.formats.gemini_reader import read_chat
 
     return read_chat(path)

@@ -109,7 +109,8 @@ def assistant_message(record: JsonObject, model: str) -> JsonObject:
 def call_block(call: JsonObject) -> JsonObject:
     """Return a tool call as a block."""
     block: JsonObject = {"type": "toolCall", "id": text_of(call.get("id")), "name": text_of(call.get("name"))}
-    return block | arguments_of(call.get("args"))
+    signature = call.get("thoughtSignature")
+    return block | arguments_of(call.get("args")) | ({"thoughtSignature": signature} if signature else {})
 
 
 def result_of(call: JsonObject) -> JsonObject | None:

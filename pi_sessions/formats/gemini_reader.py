@@ -2,7 +2,7 @@
 
 The file is a log: a later line with a message's id replaces it, `$rewindTo` takes messages away, `$set` changes what is
 known of the session and may bring a whole new list of messages (a compression, or outputs that were masked). So lines
-are first collected in order (`_Log`), then made into a tree (`_Tree`): rewinds become branches that were left,
+are first collected in order (`_Log`), then made into a tree (`ChatTree`): rewinds become branches that were left,
 compressions compactions, masked contents context edits.
 
 Source: Gemini CLI 0.3x, chat recordings.
@@ -58,7 +58,7 @@ def _read_lines(path: str) -> ParsedSession:
         else:
             log.take(line, record)
     log.check()
-    tree = _Tree(path)
+    tree = ChatTree(path)
     leaf = tree.grow(log)
     # A line counts for what it gave in the end: replaced lines gave nothing.
     for line in tree.lines:
@@ -82,7 +82,7 @@ def _read_object(path: str) -> ParsedSession:
         for message in given if isinstance(given, list) else []:
             log.take(rows.take(message), message)
     log.check()
-    tree = _Tree(path)
+    tree = ChatTree(path)
     leaf = tree.grow(log)
     tree.builder.repairs += items.repairs
     tree.builder.losses += items.losses
@@ -152,14 +152,20 @@ class _Log:
             raise SourceError(f"{self.path} holds no record of Gemini CLI")
 
 
-class _Tree:
-    """The entries of a chat."""
+class ChatTree:
+    """The entries of a chat.
+
+    Attributes:
+        builder: Holds them.
+        lines: Lines that gave entries.
+        leaf: Where the next message goes.
+    """
 
     def __init__(self, path: str) -> None:
         self.builder = SessionBuilder(NAME, path, IMPORTER, untimed=True)
         self.lines: set[int] = set()
         self.said = False
-        self._leaf: str | None = None
+        self.leaf: str | None = None
         # Messages on the way to the leaf: id, record, last entry before it, its first entry.
         self._live: list[tuple[str, JsonObject, str | None, str]] = []
         self._results: dict[str, str] = {}
@@ -169,14 +175,14 @@ class _Tree:
         """Make the entries and return the leaf."""
         for kind, given, line in log.steps:
             if kind == "message":
-                self._message(given.record, given.line)
+                self.take(given.record, given.line)
             elif kind == "rewind":
                 self._rewind(given)
             elif kind == "list":
                 self._list(given, line)
             else:
                 self._add("custom", "record", given, None, line, "", known=False)
-        return self._leaf
+        return self.leaf
 
     # --- entries --------------------------------------------------------------------------------------------------
 
@@ -184,12 +190,12 @@ class _Tree:
         self, kind: str, name: str, fields: Any, time_ms: int | None, line: int, foreign_id: str, *, known: bool = True
     ) -> StoredEntry:
         builder = self.builder
-        made = computed_id(foreign_id, kind, name, fields, time_ms, "" if foreign_id else self._leaf)
+        made = computed_id(foreign_id, kind, name, fields, time_ms, "" if foreign_id else self.leaf)
         number = 1
         while made in builder:
             number += 1
-            made = computed_id(foreign_id, kind, name, fields, time_ms, self._leaf, number)
-        where: dict[str, Any] = {"id": made, "parent": self._leaf, "time_ms": time_ms, "line": line}
+            made = computed_id(foreign_id, kind, name, fields, time_ms, self.leaf, number)
+        where: dict[str, Any] = {"id": made, "parent": self.leaf, "time_ms": time_ms, "line": line}
         where["foreign_id"] = foreign_id or None
         if kind == "message":
             entry = builder.message(fields, **where)
@@ -199,12 +205,13 @@ class _Tree:
             entry = builder.text_for_model(name, fields, **where)
         else:
             entry = builder.add(kind, fields, **where)
-        self._leaf = entry.id
+        self.leaf = entry.id
         self.lines.add(line)
         return entry
 
-    def _message(self, record: JsonObject, line: int) -> None:
-        message_id, before = text_of(record.get("id")), self._leaf
+    def take(self, record: JsonObject, line: int) -> None:
+        """Add what a message says below the leaf."""
+        message_id, before = text_of(record.get("id")), self.leaf
         time_ms = time_of(record.get("timestamp"))
         kind = record.get("type")
         where: dict[str, Any] = {"time_ms": time_ms, "line": line, "foreign_id": message_id}
@@ -265,10 +272,10 @@ class _Tree:
         """Go to before a message; before all of them when it is unknown, as Gemini CLI does."""
         for place, (known, _record, before, _first) in enumerate(self._live):
             if known == message_id:
-                self._leaf = before
+                self.leaf = before
                 del self._live[place:]
                 return
-        self._leaf = None
+        self.leaf = None
         self._live = []
 
     def _list(self, listed: list[JsonObject], line: int) -> None:
@@ -287,7 +294,7 @@ class _Tree:
         else:
             rest = self._compress(listed, line)
         for record in rest:
-            self._message(record, line)
+            self.take(record, line)
 
     def _compress(self, listed: list[JsonObject], line: int) -> list[JsonObject]:
         """Add a compaction and return the messages that are still to come after it."""
@@ -331,7 +338,7 @@ class _Tree:
 
     def _edit(self, target: str, content: list[JsonObject], line: int) -> None:
         fields = {"targetId": target, "replacement": {"content": content}}
-        above = self.builder.entry(self._leaf)
+        above = self.builder.entry(self.leaf)
         self._add("context_edit", "edit", fields, above.time_ms if above else None, line, "")
 
     # --- the end --------------------------------------------------------------------------------------------------
@@ -346,7 +353,7 @@ class _Tree:
         told: dict[str, Any] = {
             "id": session_id,
             "header": {"gemini": rest} if rest else {},
-            "cwd": _folder_of(folder, object_of(about)),
+            "cwd": folder_of(folder, object_of(about)),
             "created_ms": time_of(about.get("startTime")),
             "leaf": leaf,
             "title": line_of(about.get("summary")),
@@ -357,7 +364,7 @@ class _Tree:
         return told
 
 
-def _folder_of(folder: str, about: JsonObject) -> str:
+def folder_of(folder: str, about: JsonObject) -> str:
     """Return the working directory: what the project's own file says, else the first directory of the session."""
     for place in (os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))):
         try:

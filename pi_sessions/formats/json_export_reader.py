@@ -154,8 +154,8 @@ def _with_facts(parsed: ParsedSession, head: JsonObject | None) -> ParsedSession
     told: ParsedSession = parsed.replace(format=_NAME, importer=IMPORTER, repairs=repairs)
     if head is None:
         loss = Repair(1, "facts", "the facts (id, name, branches, labels) are damaged and lost")
-        told = told.replace(losses=(loss, *told.losses))
-        return told
+        without: ParsedSession = told.replace(losses=(loss, *told.losses))
+        return without
     known = {entry.id for entry in parsed.entries}
     missing: list[Repair] = []
     session = _object(head.get("session"))

@@ -141,3 +141,106 @@ def test_importing_again_adds_nothing_and_growth_only_what_is_new(tmp_path: Path
     assert grown.shared == len(chat(path).entries) - grown.added
     assert grown.moved_main
     assert store.import_session(chat(path)).unchanged
+
+
+# --- what `/chat save` wrote ----------------------------------------------------------------------------------------
+
+SAVED = FORMATS / "gemini" / "checkpoint-oven%20plan.json"
+
+
+def test_a_checkpoint_is_a_session_named_after_its_tag() -> None:
+    session = chat(SAVED)
+    assert context_of(session) == [
+        (
+            "custom",
+            "This is the Gemini CLI. We are setting up the context for our chat.\nToday's date is Monday.",
+        ),
+        ("assistant", "Got it. Thanks for the context!"),
+        ("user", "What is in |the plan?|[image]"),
+        ("assistant", "<I should read it.>|Let me look.|toolCall:call-1|toolCall:call-2|toolCall:own-3"),
+        ("toolResult", "PLAN"),
+        ("toolResult", "no such file"),
+        ("toolResult", "plan.md"),
+        ("assistant", "A plan.|[executableCode]"),
+        ("user", "Thanks"),
+    ]
+    results = [entry.message or {} for entry in session.entries if entry.role == "toolResult"]
+    assert [(each["toolCallId"], each["toolName"], each["isError"]) for each in results] == [
+        ("call-1", "read_file", False),
+        ("call-2", "read_file", True),
+        ("own-3", "list_directory", False),
+    ]
+    assert session.name == "oven plan"
+    assert session.header["gemini"] == {"checkpoint": "oven plan", "authType": "oauth-personal"}
+    assert (totals(session).tool_calls, totals(session).tool_results, totals(session).cost) == (3, 3, 0)
+    assert {entry.timestamp for entry in session.entries} == {None}
+    assert session.created_ms == session.mtime_ms
+    calls = next(entry.message for entry in session.entries if "call-1" in entry.payload)
+    assert calls is not None
+    assert [block.get("thoughtSignature") for block in calls["content"][2:]] == ["Y2FsbA==", None, None]
+
+
+def test_the_older_bare_list_is_the_same_conversation(tmp_path: Path) -> None:
+    given = json.loads(SAVED.read_bytes())
+    for indent in (None, 2):
+        path = tmp_path / SAVED.name
+        path.write_text(json.dumps(given["history"], indent=indent))
+        older = chat(path)
+        assert [entry.id for entry in older.entries] == [entry.id for entry in chat(SAVED).entries]
+        assert older.id == chat(SAVED).id
+
+
+def test_checkpoints_of_one_chat_share_their_beginning_and_a_saved_again_one_grows(
+    tmp_path: Path, store: SessionStore
+) -> None:
+    given = json.loads(SAVED.read_bytes())
+    first, second = tmp_path / "checkpoint-a.json", tmp_path / "checkpoint-b.json"
+    first.write_text(json.dumps({"history": given["history"][:6]}))
+    second.write_text(json.dumps(given))
+    assert store.import_session(chat(first)).added == 8
+    result = store.import_session(chat(second))
+    assert (result.created, result.added, result.shared) == (True, 1, 8)
+    first.write_text(json.dumps(given))
+    again = store.import_session(chat(first))
+    assert (again.created, again.added, again.moved_main) == (False, 0, True)
+
+
+def test_checkpoints_are_found_beside_the_chats_with_their_folder(tmp_path: Path) -> None:
+    project = tmp_path / ".gemini" / "tmp" / "abc"
+    (project / "chats").mkdir(parents=True)
+    (project / "checkpoints").mkdir()
+    (project / ".project_root").write_text("/home/me/oven\n")
+    shutil.copy(SAVED, project)
+    shutil.copy(LINES, project / "chats")
+    restore = {"history": [{"type": "user", "text": "hi"}], "clientHistory": [], "toolCall": {"name": "replace"}}
+    (project / "checkpoints" / "x-replace.json").write_text(json.dumps(restore))
+    found = list(find_sources([str(tmp_path / ".gemini")]))
+    assert sorted(Path(each.path).name for each in found) == sorted([SAVED.name, LINES.name])
+    assert chat(project / SAVED.name).cwd == "/home/me/oven"
+
+
+def test_lists_of_other_programs_are_no_checkpoints(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint-x.json"
+    for value in ([{"role": "user", "parts": [{"type": "text", "text": "hi"}]}], [{"role": "user", "content": "hi"}]):
+        path.write_text(json.dumps(value))
+        (found,) = find_sources([str(path)])
+        assert found.format is None or found.format.name == "messages"
+
+
+def test_a_checkpoint_that_is_cut_keeps_every_whole_content(tmp_path: Path) -> None:
+    raw = SAVED.read_bytes()
+    whole = [entry.id for entry in chat(SAVED).entries]
+    path = tmp_path / SAVED.name
+    most = 0
+    for cut in range(260, len(raw), 53):
+        path.write_bytes(raw[:cut])
+        (found,) = find_sources([str(path)])
+        if found.format is None:
+            assert cut < 400
+            continue
+        session = chat(path)
+        kept = [entry.id for entry in session.entries]
+        assert kept == whole[: len(kept)]
+        assert session.losses or cut > raw.rindex(b"]")
+        most = max(most, len(kept))
+    assert most == len(whole)
