@@ -104,6 +104,13 @@ def write_mixed_sources(folder: str, size: int) -> int:
     return written
 
 
+def write_conversation(path: str, tool: str, size: int) -> int:
+    """Write one long session of `pi`, `claude` or `codex` into a file; return the bytes written."""
+    conversation = next(each for name, each in _TOOLS if name.startswith(tool))
+    chance = Chance(11)
+    return _write(path, conversation(chance, chance.id(), START_MS), size)
+
+
 def _write(path: str, records: Iterator[Record], size: int) -> int:
     written = 0
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
