@@ -25,6 +25,10 @@ SOURCES = [
     *sorted((FORMATS / "claude-code" / "projects").rglob("*.jsonl")),
     *sorted((FORMATS / "codex" / "sessions").rglob("*.jsonl")),
     *sorted((FORMATS / "messages").glob("*.json")),
+    *sorted((FORMATS / "gemini").glob("*.json*")),
+    *sorted((FORMATS / "goose").glob("*.jsonl")),
+    FORMATS / "chatgpt" / "conversations.json",
+    FORMATS / "claude-ai" / "conversations.json",
     *sorted((CASES / "s08-result-on-wrong-branch").glob("*.jsonl")),
     *sorted((CASES / "s18-repeated-image").glob("*.jsonl")),
 ]

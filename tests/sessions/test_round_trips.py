@@ -31,6 +31,10 @@ SOURCES: list[Path | None] = [
     *sorted((FORMATS / "claude-code" / "projects").rglob("*.jsonl")),
     *sorted((FORMATS / "codex" / "sessions").rglob("*.jsonl")),
     *sorted((FORMATS / "messages").glob("*.json")),
+    *sorted((FORMATS / "gemini").glob("*.json*")),
+    *sorted((FORMATS / "goose").glob("*.jsonl")),
+    FORMATS / "chatgpt" / "conversations.json",
+    FORMATS / "claude-ai" / "conversations.json",
     *sorted((CASES / "s15-split-assistant-message").glob("*.jsonl")),
     *sorted((CASES / "s18-repeated-image").glob("*.jsonl")),
 ]
