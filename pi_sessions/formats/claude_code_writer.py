@@ -15,7 +15,7 @@ from pi_sessions.context import COMPACTION_PREFIX, COMPACTION_SUFFIX, entry_mess
 from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats import export_losses as words
 from pi_sessions.formats.claude_code import CHAIN
-from pi_sessions.formats.claude_code_reader import NAME
+from pi_sessions.formats.claude_code_chain import NAME
 from pi_sessions.formats.claude_code_records import first_text, stop_reason, usage_of
 from pi_sessions.formats.foreign_ids import MARK, as_uuid, differences
 from pi_sessions.stored import dump
@@ -239,16 +239,17 @@ class _Writer:
             "stopReason": stop_reason(own["stop_reason"], message.get("content") or []),
             "usage": usage_of(own["usage"], None),
         }
-        if message.get("errorMessage") and message.get("stopReason") in ("error", "aborted"):
-            read |= {"stopReason": "error", "errorMessage": message["errorMessage"]}
-            if message.get("content"):
-                self.losses[words.SAID_BEFORE_FAILING] += 1
+        # Claude Code keeps the beginning of an answer that was cut off as an answer, and an error alone as its text.
+        failed = message.get("stopReason") in ("error", "aborted") and not message.get("content")
+        error = message.get("errorMessage") if failed else None
+        if error:
+            read |= {"stopReason": "error", "errorMessage": error}
         mark |= _unlike(message, read)
         if isinstance(request, str):
             rest["requestId"] = request
-        if message.get("stopReason") in ("error", "aborted") and message.get("errorMessage"):
+        if error:
             rest["isApiErrorMessage"] = True
-            blocks = [{"type": "text", "text": str(message["errorMessage"])}]
+            blocks = [{"type": "text", "text": str(error)}]
         else:
             blocks = self._answer_blocks(message)
         left_out = any(block.get("type") not in _SAID for block in blocks) and message.get("provider") != "anthropic"
