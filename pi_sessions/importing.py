@@ -165,8 +165,8 @@ class Importing(Origins):
         from pi_sessions.import_merge import is_form_of, opening_of, same_content
 
         rows = self.connection.execute(
-            "select distinct sid from imports where source_id = ?1 union select sid from sessions where id = ?1",
-            (parsed.id,),
+            "select distinct sid from imports where source_id = ?1 union select sid from sessions where id in (?1, ?2)",
+            (parsed.id, parsed.form_of),
         ).fetchall()
         roots = [entry for entry in parsed.entries if entry.parent_id is None]
         opening = opening_of(parsed) if parsed.copied else None
@@ -334,6 +334,9 @@ class Importing(Origins):
         for target, (text, time_ms) in parsed.labels.items():
             key = merge.key_of(target)
             if key is None or touched.get(("label", merge.renamed.get(target, target)), -1) >= (time_ms or 0):
+                continue
+            stands = journal.current("label", sid, key)
+            if time_ms is None and stands is not None and stands[0] == text:
                 continue
             journal.set_label(sid, key, (text, time_ms))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-from urllib.parse import unquote
 
 from pi_sessions.errors import SourceError
 from pi_sessions.formats import gemini_messages as messages
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from pi_sessions.stored import JsonObject
 
 _TAGGED = re.compile(r"checkpoint-(.+)\.json")
+_ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _KINDS = {"user": "user", "model": "gemini"}
 
 
@@ -67,7 +67,7 @@ def read_checkpoint(path: str) -> Iterator[ParsedSession]:
     tree.builder.losses += items.losses
     name = os.path.basename(inner_name(path))
     tagged = _TAGGED.fullmatch(name)
-    tag = unquote(tagged[1]) if tagged else name.removesuffix(".json")
+    tag = _tag(tagged[1]) if tagged else name.removesuffix(".json")
     yield tree.builder.finish(
         id=f"{NAME}-{tag}-{computed_id(opening)[:8]}",
         header={"gemini": {"checkpoint": tag, **about}},
@@ -78,6 +78,12 @@ def read_checkpoint(path: str) -> Iterator[ParsedSession]:
         name=tag,
         **rows.told(tree.builder, items.mtime_ms),
     )
+
+
+def _tag(name: str) -> str:
+    """Return the tag that a file's name spells, special characters as `%` and two digits."""
+    raw = name.encode("utf-8", "surrogateescape")
+    return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), raw).decode(errors="replace")
 
 
 def _holds_contents(value: JsonObject) -> bool:

@@ -1,8 +1,9 @@
 """Reads Markdown that our export made back into entries.
 
 A CommonMark parser finds the comments that begin entries and blocks, so that nothing a person or a tool wrote is taken
-for one. The session is a copy of the exported one, without what Markdown cannot hold (usage, signatures, bytes of
-pictures): it has an id of its own and shares with the original, where that is known, what says the same.
+for one. What is read is a form of the exported session, without what Markdown cannot hold (usage, signatures, bytes of
+pictures). Where that session is, its entries are known again, and what was edited becomes a branch of it; elsewhere the
+form becomes a session with an id of its own, so that the whole one can still come.
 
 Source: `pi-session-markdown/1` (`markdown`).
 """
@@ -112,7 +113,7 @@ def read_markdown(path: str) -> ParsedSession:
         lost=len(lost),
     )
     session_id = text_of(facts.get("session"))
-    return builder.finish(
+    parsed = builder.finish(
         id=f"{session_id or computed_id(entries[0].fields)}-markdown",
         tally=tally,
         digest=hashlib.sha256(raw).hexdigest(),
@@ -125,6 +126,8 @@ def read_markdown(path: str) -> ParsedSession:
         labels=labels,
         copied=True,
     )
+    found: ParsedSession = parsed.replace(form_of=session_id or None)
+    return found
 
 
 def _front_matter(lines: list[str]) -> tuple[int, JsonObject]:

@@ -128,6 +128,8 @@ class ParsedSession(Record):
         copied: The source holds a copy of another session's beginning (`parent_ref`) whose ids or times differ: entries
             that say the same under the same parent are shared with that session.
         own_ids: Ids of entries that our exporter wrote; what stands there may be a poorer form of the stored entry.
+        form_of: Id of the session whose poorer form this is, as an export of our own that cannot hold everything; where
+            that session is, the entries belong to it.
         state: Branches and facts, where the source is an export that holds all of a session.
     """
 
@@ -160,6 +162,7 @@ class ParsedSession(Record):
     child_of: ChildOf | None = None
     copied: bool = False
     own_ids: frozenset[str] = frozenset()
+    form_of: str | None = None
     state: SessionState | None = None
 
     def has_begun(self) -> bool:

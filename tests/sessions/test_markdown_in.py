@@ -111,10 +111,46 @@ def test_compactions_notes_and_labels(tmp_path: Path, store: SessionStore) -> No
         ("compactionSummary", "So far."), ("user", "b"), ("custom", "mind this"), ("user", "c"),
     ]  # fmt: skip
     assert session.labels == {first.id: ("start", None)}
+    before = store.operations(made.id)
     result = store.import_session(session)
-    assert result.session.id == f"{made.id}-markdown"
-    assert result.shared >= 2
-    assert store.import_session(session).unchanged
+    assert (result.session.id, result.added, result.unchanged) == (made.id, 0, True)
+    assert store.operations(made.id) == before
+    assert [each.id for each in store.sessions()] == [made.id]
+
+
+@pytest.mark.parametrize("last", [None, 2])
+def test_what_was_edited_becomes_a_branch_of_the_session(tmp_path: Path, store: SessionStore, last: int | None) -> None:
+    sid = store.create_session(cwd="/p", name="Oven").id
+    drafts = [user("one"), answer({"type": "text", "text": "two"}), user("three")]
+    *_before, answered, asked = store.append_many(sid, [{"type": "message", "message": each} for each in drafts])
+    path = tuple(store.path(sid))
+    text = "".join(export_lines(Export(store.session(sid), path, path[-1].id, last=last)))
+    result = store.import_session(read_text(tmp_path, text.replace("three", "four")))
+    assert (result.session.id, result.added, result.new_branch) == (sid, 1, "main-2")
+    other = store.path(sid, "".join(each.leaf or "" for each in store.branches(sid) if each.name == "main-2"))
+    assert [entry.message["content"] for entry in other if entry.message][-1] == "four"
+    assert other[-1].parent_id == answered.id
+    assert store.session(sid).leaf == asked.id
+
+
+def test_where_the_session_is_not_a_form_of_it_is_a_session_of_its_own(tmp_path: Path, store: SessionStore) -> None:
+    text = document(TALK)
+    first = store.import_session(read_text(tmp_path, text))
+    assert first.session.id.endswith("-markdown")
+    assert store.import_session(read_text(tmp_path, text)).unchanged
+    with SessionStore.open(str(tmp_path / "home.db")) as home:
+        whole = home.create_session(cwd="/p", id=first.session.id.removesuffix("-markdown")).id
+        home.append(whole, {"type": "message", "message": user("something else")})
+        assert home.import_session(read_text(tmp_path, text)).session.id == first.session.id
+
+
+def test_a_removed_session_is_not_brought_back_by_a_form_of_it(tmp_path: Path, store: SessionStore) -> None:
+    sid = store.create_session(cwd="/p").id
+    store.append(sid, {"type": "message", "message": user("one")})
+    path = tuple(store.path(sid))
+    parsed = read_text(tmp_path, "".join(export_lines(Export(store.session(sid), path, path[-1].id))))
+    store.delete_session(sid)
+    assert store.import_session(parsed).removed_before
 
 
 def test_an_edited_file_keeps_what_can_be_read(tmp_path: Path) -> None:
