@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from bisect import bisect_left
 
 from pi_sessions.formats.pi_records import Fragment, PiRecords
@@ -107,10 +108,10 @@ class Linker:
             else:
                 moved[index] = len(moved)
         records.unlinked = {moved[index] for index in records.unlinked if index in moved}
-        records.numbered = [moved.get(index, -1) for index in records.numbered]
+        records.numbered = array("q", [moved.get(index, -1) for index in records.numbered])
         for fragment in records.fragments:
             fragment.index -= bisect_left(in_order, fragment.index)
-        records.places[:] = [line for index, line in enumerate(records.places) if index not in dropped]
+        records.places = array("q", [line for index, line in enumerate(records.places) if index not in dropped])
         self.entries[:] = [entry for index, entry in enumerate(self.entries) if index not in dropped]
 
     def _name_entries(self) -> None:

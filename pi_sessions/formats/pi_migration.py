@@ -9,6 +9,8 @@ kept ids) and that the settings in a version-1 header count.
 
 from __future__ import annotations
 
+from array import array
+
 from pi_sessions.formats.derived import derived_entry
 from pi_sessions.formats.json_text import object_text, scan_fields
 from pi_sessions.formats.pi_links import with_field
@@ -111,7 +113,7 @@ def _count_header_settings(records: PiRecords) -> None:
         if entry.parent_id is None:
             entry.parent_id = made[-1].id
     entries[:0] = made
-    records.places[:0] = [0] * len(made)
+    records.places[:0] = array("q", [0] * len(made))
     told = " and ".join("model" if entry.type == "model_change" else "thinking level" for entry in made)
     found = f"the {told} of the header became the first settings"
     records.repair(records.header_line, "header_settings", found, made[-1].id)

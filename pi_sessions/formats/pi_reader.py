@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from array import array
 
 from pi_sessions.errors import SourceError
 from pi_sessions.formats.compressed import inner_name, unpacked
@@ -174,7 +175,7 @@ def finish_records(
         created_ms=_created(header, records.entries),
         parent_ref=_parent(header),
         entries=tuple(records.entries),
-        lines=tuple(records.places),
+        lines=records.places,
         leaf=leaf,
         labels=facts.labels,
         name=facts.name,
@@ -207,7 +208,7 @@ class _Facts:
             The leaf, or the nearest entry above it that is kept.
         """
         records = self.records
-        pairs = [(line, entry) for line, entry in zip(records.places, records.entries, strict=True)]
+        pairs = list(zip(records.places, records.entries, strict=True)) if self._has_facts() else []
         self._kept = [(line, entry) for line, entry in pairs if entry.type in ("label", "session_info")]
         derived = {entry.id: entry.parent_id for _line, entry in self._kept if is_derived_fact(entry)}
         if not derived:
@@ -216,9 +217,12 @@ class _Facts:
         kept = [(line, entry) for line, entry in pairs if entry.id not in derived]
         for _line, entry in kept:
             entry.parent_id = _above(entry.parent_id, derived)
-        records.places[:] = [line for line, _entry in kept]
+        records.places = array("q", [line for line, _entry in kept])
         records.entries[:] = [entry for _line, entry in kept]
         return _above(leaf, derived)
+
+    def _has_facts(self) -> bool:
+        return any(entry.type in ("label", "session_info") for entry in self.records.entries)
 
     def collect(self) -> None:
         """Read labels and name, in file order, whatever the branch (Pi 1.6.0, "Writing")."""
@@ -255,14 +259,16 @@ class _Facts:
     def tally(self) -> Tally:
         """Count each line once."""
         records = self.records
-        entry_lines = {line for line in records.places if line}
-        entry_lines.discard(records.header_line)
-        fact_lines = {line for line, _entry in self._derived} - entry_lines - {records.header_line}
+        gave = bytearray(records.lines + 1)
+        for line in records.places:
+            gave[line] = 1
+        gave[0] = gave[records.header_line] = 0
+        fact_lines = {line for line, _entry in self._derived if not gave[line]} - {records.header_line}
         counts = {"header": 0, "blank": 0, "skipped": 0, "lost": 0}
         for line, outcome in records.outcome.items():
-            if line not in entry_lines and line not in fact_lines:
+            if not gave[line] and line not in fact_lines:
                 counts[outcome] += 1
-        return Tally(lines=records.lines, entries=len(entry_lines), facts=len(fact_lines), **counts)
+        return Tally(lines=records.lines, entries=sum(gave), facts=len(fact_lines), **counts)
 
 
 def _above(entry_id: str | None, derived: dict[str, str | None]) -> str | None:

@@ -10,6 +10,7 @@ Source: Pi 1.6.0, session file; differs in that damage is mended and reported wh
 from __future__ import annotations
 
 import re
+from array import array
 from datetime import UTC, datetime
 
 from pi_sessions.errors import SourceError
@@ -27,6 +28,7 @@ from pi_sessions.formats.json_text import (
 )
 from pi_sessions.formats.json_values import quick_object
 from pi_sessions.formats.parsed import Repair
+from pi_sessions.formats.spool import BUDGET, TextBudget
 from pi_sessions.stored import BASE_FIELDS, StoredEntry, is_canonical, message_head
 from pi_sessions.times import parse_time
 
@@ -122,11 +124,12 @@ class PiRecords:
     def __init__(self, source: str) -> None:
         self.source = source
         self.entries: list[StoredEntry] = []
-        self.places: list[int] = []
+        self._texts = TextBudget(self.entries, source)
+        self.places: array[int] = array("q")
         self.unlinked: set[int] = set()
         self.header: JsonObject | None = None
         self.header_line = 0
-        self.numbered: list[int] = []
+        self.numbered: array[int] = array("q")
         self.fragments: list[Fragment] = []
         self.outcome: dict[int, str] = {}
         self.repairs: list[Repair] = []
@@ -142,12 +145,14 @@ class PiRecords:
         Raises:
             SourceError: the records are those of another program, or of none.
         """
-        entries, places = self.entries, self.places
+        entries, places, texts = self.entries, self.places, self._texts
         numbered = self.numbered
         match, parse, epoch = _PLAIN.match, datetime.fromisoformat, _EPOCH
         number = 0
         for raw in lines:
             number += 1
+            if texts.held > BUDGET:
+                texts.put_away()
             try:
                 text = raw.decode()
                 plain = match(text)
@@ -184,8 +189,12 @@ class PiRecords:
                 continue
             time_ms = since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
             numbered.append(len(entries))
+            if entries and parent_id == entries[-1].id:
+                # Nearly always; of equal texts one is enough.
+                parent_id = entries[-1].id
             entries.append(StoredEntry(entry_id, parent_id, kind, time_ms, payload, head=head))
             places.append(number)
+            texts.held += payload.__sizeof__()
         self.lines = number
         if self.fragments:
             self._judge_fragments()
@@ -330,6 +339,7 @@ class PiRecords:
         extra = object_text(beside) if beside else None
         self.entries.append(StoredEntry(entry_id or "", parent_id, kind, time_ms, payload, extra))
         self.places.append(line)
+        self._texts.held += payload.__sizeof__()
 
     def _borrowed_time(self, message: object, line: int, raw: bytes) -> int | None:
         own = message.get("timestamp") if isinstance(message, dict) else None
