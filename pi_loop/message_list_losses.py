@@ -77,7 +77,10 @@ def list_losses(export: Export, made: MessageList) -> dict[str, int]:
     """
     lost = words.fact_losses(export, ())
     active = {entry.id for entry in made.active}
-    lost[words.COMPACTED] = sum(entry.id not in active and entry.type not in FACT_TYPES for entry in made.path)
+    lost[words.COMPACTED] = sum(
+        entry.id not in active and entry.type not in FACT_TYPES and not _states_model(entry, made)
+        for entry in made.path
+    )
     held = _entry_losses(made, lost)
     messages = [each.message for each in made.messages if each.entry_id in held]
     _field_losses(made, held, messages, lost)
@@ -135,10 +138,10 @@ def _is_applied(edit: StoredEntry, target: StoredEntry) -> bool:
 
 
 def _states_model(entry: StoredEntry, made: MessageList) -> bool:
-    """Whether an entry is the change to the model the list names."""
+    """Whether an entry is the last change of model, and to the one the list names."""
     if entry.type != "model_change" or entry.fields.get("modelId") != made.body["model"]:
         return False
-    return entry is [each for each in made.path if each.type == "model_change"][-1]
+    return entry is next(each for each in reversed(made.path) if each.type == "model_change")
 
 
 def _left_out(made: MessageList) -> dict[str, str]:

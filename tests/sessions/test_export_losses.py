@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pi_loop.message_lists import anthropic_lines, anthropic_losses, openai_lines, openai_losses
 from pi_loop.request import INTERRUPTED
+from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats import export_losses as words
 from pi_sessions.formats.exports import Export, read_export
 from pi_sessions.formats.registry import identify
@@ -32,6 +35,8 @@ SOURCES = [
     *sorted((CASES / "s08-result-on-wrong-branch").glob("*.jsonl")),
     *sorted((CASES / "s18-repeated-image").glob("*.jsonl")),
 ]
+with SessionStore.open(":memory:") as empty_store:
+    SESSION = empty_store.create_session(cwd="/proj")
 # Each entry that is not in a list is counted in one of these, and only there.
 ENTRY_WORDS = (
     words.OFF_PATH, words.COMPACTED, words.CUT, words.OMITTED, words.UNFINISHED, words.BLANK, words.STRAY,
@@ -55,7 +60,7 @@ def marked(entry: StoredEntry) -> StoredEntry:
     if entry.type == "custom_message":
         told["content"] = _marked_content(told.get("content"), mark)
     if isinstance(told.get("replacement"), dict):
-        told["replacement"] = {"content": mark}
+        told["replacement"] = {"content": f"§{told.get('targetId')}§edited"}
     return StoredEntry.from_dict(told)
 
 
@@ -87,7 +92,7 @@ def _marked_content(content: object, mark: str) -> object:
 def can_be_told(entry: StoredEntry) -> bool:
     """Whether an entry says something that is seen in a list, if it is there."""
     if entry.type == "context_edit":
-        return entry.fields.get("replacement") is not None
+        return False
     return f"§{entry.id}§" in marked(entry).payload.replace("\\u00a7", "§")
 
 
@@ -125,12 +130,23 @@ def checked(export: Export, everything: list[StoredEntry], text: str, lost: dict
     """Compare the counts with what an independent look at the text finds."""
     path = {entry.id: entry for entry in export.entries}
     assert lost.get(words.OFF_PATH, 0) == len(everything) - len(path)
-    seen = [entry for entry in path.values() if f"§{entry.id}§" in text]
-    missing = [entry for entry in path.values() if can_be_told(entry) and entry not in seen]
+    seen = [as_edited(entry, text) for entry in path.values() if f"§{entry.id}§" in text]
+    shown = {entry.id for entry in seen}
+    missing = [entry for entry in path.values() if can_be_told(entry) and entry.id not in shown]
     untold = [entry for entry in path.values() if not can_be_told(entry)]
     counted = sum(lost.get(word, 0) for word in ENTRY_WORDS) - len(everything) + len(path) - facts(export)
     assert len(missing) <= counted <= len(missing) + len(untold), [(entry.id, entry.type) for entry in missing]
     parts(seen, text, lost, form)
+
+
+def as_edited(entry: StoredEntry, text: str) -> StoredEntry:
+    """Return an entry as a text shows it: with the content that an edit gave it."""
+    edited = f"§{entry.id}§edited"
+    if edited not in text:
+        return entry
+    told = entry.to_dict()
+    (told if entry.type == "custom_message" else told["message"])["content"] = [{"type": "text", "text": edited}]
+    return StoredEntry.from_dict(told)
 
 
 def facts(export: Export) -> int:
@@ -169,8 +185,7 @@ def parts(seen: list[StoredEntry], text: str, lost: dict[str, int], form: str) -
     )
     saying = [entry for entry in seen if entry.type in ("message", "custom_message", "branch_summary", "compaction")]
     talk = sum(entry.role not in ("toolResult", "system") for entry in saying)
-    edited = any(entry.type == "context_edit" for entry in seen)
-    if form == "openai" and not edited and words.MOVED_PICTURES not in lost:
+    if form == "openai" and words.MOVED_PICTURES not in lost:
         written = sum(message["role"] in ("user", "assistant") for message in told["messages"])
         assert written == talk + lost.get(words.MADE_MESSAGES, 0) - lost.get(words.JOINED, 0)
     assert lost.get(words.FAILURES, 0) == (failed if form == "openai" else 0)
@@ -295,6 +310,39 @@ def test_a_list_of_one_of_everything_counts_it_all(tmp_path: Path, form: str, mo
         export = read_export(store, session, session.leaf, whole_tree=False)
         lost = LISTS[form][1](export)
         assert {word: lost[word] for word in lost if word not in (words.STAMPS, words.JOINED)} == {**ALWAYS, **more}
+
+
+@st.composite
+def paths(draw: st.DrawFn) -> list[StoredEntry]:
+    """Draw a path of anything in any order, with compactions and edits that reach back."""
+    entries: list[StoredEntry] = []
+    for number in range(draw(st.integers(1, 14))):
+        ids = [entry.id for entry in entries]
+        own = draw(st.sampled_from(EVERYTHING))
+        kind = draw(st.sampled_from(["any"] * 6 + ["compaction", "omit", "edit"])) if ids else "any"
+        if kind == "compaction":
+            own = {"type": "compaction", "summary": "So far", "firstKeptEntryId": draw(st.sampled_from(ids))}
+        elif kind != "any":
+            replacement = None if kind == "omit" else {"content": "Edited"}
+            own = {"type": "context_edit", "targetId": draw(st.sampled_from(ids)), "replacement": replacement}
+        base = {"id": f"e{number:02}x", "parentId": ids[-1] if ids else None, "timestamp": "2026-03-02T09:00:00.000Z"}
+        entries.append(marked(StoredEntry.from_dict({**own, **base})))
+    return entries
+
+
+@pytest.mark.parametrize("form", sorted(LISTS))
+@settings(max_examples=150, deadline=None)
+@given(entries=paths(), last=st.none() | st.integers(1, 3))
+def test_a_list_of_anything_counts_each_entry_that_is_not_in_it(
+    form: str, entries: list[StoredEntry], last: int | None
+) -> None:
+    export = Export(SESSION, tuple(entries), entries[-1].id, last=last)
+    write, losses = LISTS[form]
+    try:
+        written = text_of(write(export))
+    except NothingToExportError:
+        return
+    checked(export, entries, written, losses(export), form)
 
 
 def test_exports_count_the_entries_beside_the_path(tmp_path: Path) -> None:
