@@ -4,12 +4,18 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pi_loop.message_lists import anthropic_lines, anthropic_losses, openai_lines, openai_losses
+from pi_sessions.context import active_entries, project_entries
+from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats import export_losses as words
 from pi_sessions.formats import json_export, markdown, pi_export
 from pi_sessions.formats.exports import TOOLS, TOOLS_FULL, TOOLS_NONE, Export, read_export
@@ -20,7 +26,7 @@ from pi_sessions.store import SessionStore
 from pi_sessions.stored import StoredEntry
 from tests.sessions.foreign_files import FORMATS, SAMPLES, take_in
 from tests.sessions.pi_files import CASES, FIXTURES, check
-from tests.sessions.test_export_losses import everything
+from tests.sessions.test_export_losses import SESSION, everything, paths
 
 LISTS = {"openai": (openai_lines, openai_losses), "anthropic": (anthropic_lines, anthropic_losses)}
 # `None`: a session with one of everything.
@@ -156,28 +162,42 @@ def test_json_of_the_whole_tree_holds_everything(tmp_path: Path, source: Path | 
 @pytest.mark.parametrize("source", SOURCES, ids=name_of)
 def test_a_message_list_holds_what_a_model_is_told(tmp_path: Path, source: Path | None, form: str) -> None:
     """What comes back goes out as the same list."""
-    write, losses = LISTS[form]
     with SessionStore.open(str(tmp_path / "a.db")) as store, SessionStore.open(str(tmp_path / "b.db")) as empty:
         for session in sessions_of(store, source):
-            export = read_export(store, session, session.leaf, whole_tree=False)
-            lost, text = losses(export), "".join(write(export))
-            read = read_back(tmp_path / f"{session.id}.json", text, "messages")
-            back = empty.import_session(read).session
-            again = "".join(write(read_export(empty, back, back.leaf, whole_tree=False)))
-            # An id made for a request is no id to be taken over: it is made anew, the same way.
-            first, second = (json.loads(re.sub(r"pi_[0-9a-f]{24}", "pi_", each)) for each in (text, again))
-            if not any(entry.role == "assistant" for entry in read.entries):
-                # Only answers name a model.
-                first.pop("model")
-                second.pop("model")
-            if words.MADE_TOOLS in lost:
-                assert first.pop("tool_choice") == {"type": "none"}
-            assert first == second
-            if words.MOVED_PICTURES not in lost:
-                made = lost.get(words.MADE_RESULTS, 0) + lost.get(words.MADE_MESSAGES, 0)
-                system = sum(entry.role == "system" for entry in store.active(session.id))
-                talk = [entry for entry in read.entries if entry.role != "system"]
-                assert len(talk) == lost[words.STAMPS] - system - lost.get(words.JOINED, 0) + made
+            list_comes_back(read_export(store, session, session.leaf, whole_tree=False), form, empty, tmp_path)
+
+
+@pytest.mark.parametrize("form", sorted(LISTS))
+@settings(max_examples=60, deadline=None)
+@given(entries=paths())
+def test_a_list_of_anything_holds_what_a_model_is_told(form: str, entries: list[StoredEntry]) -> None:
+    export = Export(SESSION, tuple(entries), entries[-1].id)
+    with TemporaryDirectory() as folder, SessionStore.open(":memory:") as empty, suppress(NothingToExportError):
+        list_comes_back(export, form, empty, Path(folder))
+
+
+def list_comes_back(export: Export, form: str, empty: SessionStore, folder: Path) -> None:
+    """Write a list, read it into a store, write it again."""
+    write, losses = LISTS[form]
+    lost, text = losses(export), "".join(write(export))
+    read = read_back(folder / f"{export.session.id}.json", text, "messages")
+    back = empty.import_session(read).session
+    again = "".join(write(read_export(empty, back, back.leaf, whole_tree=False)))
+    # An id made for a request is no id to be taken over: it is made anew, the same way.
+    first, second = (json.loads(re.sub(r"pi_[0-9a-f]{24}", "pi_", each)) for each in (text, again))
+    if not any(entry.role == "assistant" for entry in read.entries):
+        # Only answers name a model.
+        first.pop("model")
+        second.pop("model")
+    if words.MADE_TOOLS in lost:
+        assert first.pop("tool_choice") == {"type": "none"}
+    assert first == second
+    if words.MOVED_PICTURES not in lost:
+        made = lost.get(words.MADE_RESULTS, 0) + lost.get(words.MADE_MESSAGES, 0)
+        given = project_entries(active_entries(export.path()))
+        system = sum(entry.role == "system" and messages != [] for entry, messages in given)
+        talk = [entry for entry in read.entries if entry.role != "system"]
+        assert len(talk) == lost.get(words.STAMPS, 0) - system - lost.get(words.JOINED, 0) + made
 
 
 # --- Markdown -------------------------------------------------------------------------------------------------------
@@ -197,6 +217,16 @@ def test_a_document_holds_the_entries_less_what_it_counts(tmp_path: Path, source
             export = read_export(store, session, session.leaf, whole_tree=False)
             export = export.replace(tools=tools, thinking=tools == TOOLS_FULL, last=3 if tools == TOOLS_NONE else None)
             document_comes_back(tmp_path / f"{session.id}.md", export)
+
+
+@settings(max_examples=60, deadline=None)
+@given(entries=paths(), tools=st.sampled_from(TOOLS), thinking=st.booleans(), last=st.none() | st.integers(1, 3))
+def test_a_document_of_anything_counts_what_it_does_not_hold(
+    entries: list[StoredEntry], tools: str, thinking: bool, last: int | None
+) -> None:
+    export = Export(SESSION, tuple(entries), entries[-1].id, tools=tools, thinking=thinking, last=last)
+    with TemporaryDirectory() as folder, suppress(NothingToExportError):
+        document_comes_back(Path(folder) / "talk.md", export)
 
 
 def document_comes_back(path: Path, export: Export) -> None:
