@@ -18,7 +18,12 @@ Json = Any
 
 BIN = HERE / "node_modules" / ".bin"
 LIMIT_S = 60
-QUIET = ("DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC")
+QUIET = (
+    "DISABLE_AUTOUPDATER",
+    "DISABLE_TELEMETRY",
+    "DISABLE_ERROR_REPORTING",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+)
 CONFIG = """\
 model = "{model}"
 model_provider = "mock"
@@ -64,7 +69,7 @@ class ClaudeCode(Agent):
 
     def ask(self, server: MockServer, prompt: str, *options: str) -> Json:
         """Let it answer a prompt; gives its closing JSON object."""
-        environ = {name: "1" for name in QUIET}
+        environ = dict.fromkeys(QUIET, "1")
         environ |= {"CLAUDE_CONFIG_DIR": str(self.home / ".claude"), "ANTHROPIC_API_KEY": "local"}
         environ |= {"ANTHROPIC_BASE_URL": server.url, "CLAUDE_CODE_MAX_RETRIES": "0"}
         command = [str(BIN / "claude"), "-p", prompt, "--output-format", "json", *options]
