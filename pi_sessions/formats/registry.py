@@ -178,6 +178,25 @@ def file_stamp(path: str) -> str:
     return f"{stamp}:{wal.st_size}:{wal.st_mtime_ns}"
 
 
+def source_size(path: str) -> int:
+    """Return the bytes a source takes on the disk, 0 for a folder and for one that is gone."""
+    try:
+        return 0 if os.path.isdir(path) else os.path.getsize(path)
+    except NotADirectoryError:
+        return _size_in_archive(path)
+    except OSError:
+        return 0
+
+
+def _size_in_archive(path: str) -> int:
+    place = archives().split(path)
+    try:
+        member = archives().members(place[0]).get(place[1]) if place is not None else None
+    except SourceError:
+        return 0
+    return member.packed if member is not None else 0
+
+
 def identify(path: str) -> Found:
     """Tell whose sessions a file holds, by its content.
 

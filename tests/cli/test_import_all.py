@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sqlite3
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from pi_session_cli.main import main
 from pi_sessions import search_index
+from pi_sessions.formats import archives
 from pi_sessions.formats.parsed import ParsedSession
 from pi_sessions.formats.watching import Watcher
 from pi_sessions.results import ImportResult
@@ -124,6 +126,51 @@ def test_losses_give_exit_code_1_each_time(shell: Terminal) -> None:
     assert again.lines[-1].startswith("1 file, 0 entries added")
 
 
+def test_a_zipped_export_is_read_once(shell: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = shell.folder / "export.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as made:
+        made.write(FORMATS / "chatgpt" / "conversations.json", "conversations-000.json")
+        made.write(FORMATS / "claude-ai" / "conversations.json", "claude/conversations.json")
+        made.writestr("user.json", "{}")
+    first = json.loads(shell.ok("import", str(archive), "--json").out)
+    assert {each["path"] for each in first["files"]} == {
+        f"{archive}/conversations-000.json", f"{archive}/claude/conversations.json",
+    }  # fmt: skip
+    assert first["totals"]["sessions"] == 4
+    assert [each["status"] for each in first["files"]].count("waiting") == 1
+    listed = json.loads(shell.ok("ls", "--all", "--json").out)["sessions"]
+    assert {each["name"] for each in listed} == {"A dot", "Bread", None}
+
+    opened: list[str] = []
+    really = archives.open_member
+    monkeypatch.setattr(archives, "open_member", lambda path: (opened.append(path), really(path))[1])
+    again = json.loads(shell.ok("import", str(archive), "--json").out)
+    assert {each["status"] for each in again["files"]} == {"unchanged"}
+    assert again["totals"]["added"] == 0
+    assert set(opened) == {f"{archive}/user.json"}
+    unpacked = shell.folder / "unpacked"
+    shutil.copytree(FORMATS / "claude-ai", unpacked)
+    assert json.loads(shell.ok("import", str(unpacked), "--json").out)["totals"]["added"] == 0
+
+
+def test_a_damaged_archive_is_refused_and_keeps_nothing_else_out(shell: Terminal) -> None:
+    archive = shell.folder / "cut.zip"
+    archive.write_bytes(b"PK\x03\x04\x14\x00 cut off")
+    ran = shell.run("import", str(archive), str(FORMATS / "claude-ai"))
+    assert ran.code == 1
+    assert "cut.zip is a damaged or cut-off zip archive" in ran.out
+    assert "2 files" in ran.lines[-1]
+    assert "1 file refused" in ran.lines[-1]
+
+
+def test_help_and_report_tell_what_waits(shell: Terminal) -> None:
+    told = " ".join(shell.ok("import", "--help").out.split())
+    assert "nothing was said yet is reported as waiting" in told
+    ran = shell.ok("import", str(FORMATS / "chatgpt"))
+    assert [line.split("  ")[:2] for line in ran.lines if line.startswith("waiting")] == [["waiting", ""]]
+    assert "nothing said yet" in ran.out
+
+
 def test_wrong_words_are_usage_errors(shell: Terminal) -> None:
     for words in ([], ["--all", "x"], ["--watch", "--dry-run"], ["--watch", "--report", "r"]):
         assert shell.run("import", *words).code == 2
@@ -138,7 +185,7 @@ def test_export_writes_for_the_other_tool_and_says_what_is_missing(shell: Termin
     assert told["format"] == form
     assert bool(told["losses"]) == (form == "codex")
     ran = shell.ok("export", "--format", form)
-    assert ("Not in a codex file" in ran.err) == (form == "codex")
+    assert ("Not in the codex file" in ran.err) == (form == "codex")
     assert ran.raw == file.read_bytes()
     back = json.loads(shell.ok("import", str(file), "--json").out)
     # Also where the other form holds less: the entries are known by their ids.

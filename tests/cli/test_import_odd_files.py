@@ -95,17 +95,19 @@ def test_a_reader_that_fails_costs_its_file_only(shell: Terminal, monkeypatch: p
     assert told["totals"]["sessions"] > 0
 
 
-def test_our_own_json_is_refused_with_the_form_that_is_read(shell: Terminal) -> None:
-    shutil.copy(FORMATS / "messages" / "chat.json", shell.folder / "chat.json")
-    assert shell.run("import", str(shell.folder / "chat.json")).code == 0
-    (listed,) = json.loads(shell.run("ls", "--all", "--json").out)["sessions"]
+def test_our_own_json_comes_back_in_another_store(shell: Terminal) -> None:
+    shell.ok("import", str(FORMATS / "messages" / "chat.json"))
+    (listed,) = json.loads(shell.ok("ls", "--all", "--json").out)["sessions"]
+    shell.ok("label", "@-1", "asked")
+    shell.ok("branch", "other")
     path = shell.folder / "out.json"
-    path.write_text(shell.run("export", listed["id"], "--format", "json").out)
-    ran = shell.run("import", str(path))
-    assert ran.code == 1
-    assert "--format pi" in ran.out
-    assert "lost" not in ran.out.splitlines()[0]
-    folder = shell.folder / "sub"
-    folder.mkdir()
-    path.rename(folder / "session.jsonl")
-    assert "--format pi" in shell.run("import", str(folder)).out
+    path.write_text(shell.ok("export", listed["id"], "--format", "json", "--all-branches").out)
+    again = json.loads(shell.ok("import", str(path), "--json").out)["files"][0]
+    assert (again["sessionId"], again["status"], again["format"]) == (listed["id"], "unchanged", "pi-session")
+    shell.env["PI_SESSION_DB"] = str(shell.folder / "other.db")
+    new = json.loads(shell.ok("import", str(path), "--json").out)["files"][0]
+    assert (new["sessionId"], new["status"]) == (listed["id"], "new")
+    back = json.loads(shell.ok("export", listed["id"], "--format", "json", "--all-branches").out)
+    told = json.loads(path.read_text())
+    assert back.pop("session")["id"] == told.pop("session")["id"]
+    assert back == told

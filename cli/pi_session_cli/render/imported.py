@@ -243,14 +243,14 @@ def by_format(data: Report) -> dict[str, dict[str, int]]:
 
 def found_lines(sources: list[Found]) -> Iterator[str]:
     """Yield what was found, a line for each tool."""
-    import os
+    from pi_sessions.formats.registry import source_size
 
     tools: dict[str, list[str]] = {}
     for source in sources:
         if source.format is not None:
             tools.setdefault(source.format.title, []).append(source.path)
     for title, paths in tools.items():
-        size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
+        size = sum(map(source_size, paths))
         yield f"{title}: {count(len(paths), 'source')}, {size / 1_000_000:,.1f} MB"
 
 
