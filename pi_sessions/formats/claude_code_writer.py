@@ -9,15 +9,14 @@ Source: Claude Code 2.1 session files.
 
 from __future__ import annotations
 
-from collections import Counter
-
-from pi_sessions.context import COMPACTION_PREFIX, COMPACTION_SUFFIX, entry_messages, to_llm
+from pi_sessions.context import COMPACTION_PREFIX, COMPACTION_SUFFIX
 from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats import export_losses as words
 from pi_sessions.formats.claude_code import CHAIN
 from pi_sessions.formats.claude_code_chain import NAME
 from pi_sessions.formats.claude_code_records import first_text, stop_reason, usage_of
-from pi_sessions.formats.foreign_ids import MARK, as_uuid, differences
+from pi_sessions.formats.foreign_ids import MARK, as_uuid
+from pi_sessions.formats.foreign_writer import ForeignWriter, marked, unlike
 from pi_sessions.stored import dump
 from pi_sessions.times import format_time
 
@@ -55,12 +54,11 @@ def export_losses(export: Export) -> dict[str, int]:
     return words.counts_of(words.fact_losses(export, (words.NAME, words.FOLDER)) + writer.losses)
 
 
-class _Writer:
+class _Writer(ForeignWriter):
     """One file."""
 
     def __init__(self, export: Export) -> None:
-        self.export = export
-        self.losses: Counter[str] = Counter()
+        super().__init__(export)
         session = export.session
         constant = session.header.get("claudeCode")
         self.session_id = as_uuid(session.id)
@@ -79,7 +77,6 @@ class _Writer:
             for entry in export.entries
             if entry.type == "context_edit" and entry.fields.get("replacement", 0) is None
         }
-        self._out: list[str] = []
         # Entry -> uuid of the record its children go on behind.
         self._end: dict[str, str | None] = {}
         self._calls: dict[str, str] = {}
@@ -193,7 +190,7 @@ class _Writer:
     def _user(self, entry: StoredEntry, message: JsonObject) -> None:
         content, more = self._asked(message)
         own = {"message": {"role": "user", "content": content}, **_rest(message)}
-        self._chain(entry, "user", own, mark=_marked(_unlike(message, {"timestamp": entry.time_ms}), more))
+        self._chain(entry, "user", own, mark=marked(unlike(message, {"timestamp": entry.time_ms}), more))
 
     def _asked(self, message: JsonObject) -> tuple[str | list[JsonObject], JsonObject]:
         """Return a message's content as the API takes it, and the content itself for the mark when that is less."""
@@ -244,7 +241,7 @@ class _Writer:
         error = message.get("errorMessage") if failed else None
         if error:
             read |= {"stopReason": "error", "errorMessage": error}
-        mark |= _unlike(message, read)
+        mark |= unlike(message, read)
         if isinstance(request, str):
             rest["requestId"] = request
         if error:
@@ -254,7 +251,7 @@ class _Writer:
             blocks = self._answer_blocks(message)
         left_out = any(block.get("type") not in _SAID for block in blocks) and message.get("provider") != "anthropic"
         if left_out:
-            mark = _marked(mark, {"content": message["content"]})
+            mark = marked(mark, {"content": message["content"]})
             self.losses.update(
                 f"{block.get('type')} in an answer" for block in blocks if block.get("type") not in _SAID
             )
@@ -299,7 +296,7 @@ class _Writer:
         if call in self._calls:
             own["sourceToolAssistantUUID"] = self._calls[call]
         read = {"timestamp": entry.time_ms, "toolName": self._names.get(call, "")}
-        self._chain(entry, "user", {**own, **_rest(message)}, mark=_marked(_unlike(message, read), more))
+        self._chain(entry, "user", {**own, **_rest(message)}, mark=marked(unlike(message, read), more))
 
     def _custom_message(self, entry: StoredEntry) -> None:
         fields = entry.fields
@@ -336,13 +333,7 @@ class _Writer:
 
     def _as_text(self, entry: StoredEntry, kind: str) -> None:
         """Write what a model sees of an entry as text the program put in."""
-        told = [shown for message in entry_messages(entry) for shown in to_llm(message)]
-        texts = [shown.get("content") for shown in told if shown.get("role") == "user"]
-        if not texts:
-            self.losses[words.kind_word(kind) or kind] += 1
-            return
-        self.losses[words.text_word(kind)] += 1
-        for part, content in enumerate(texts):
+        for part, content in enumerate(self._texts_of(entry, kind)):
             own = {"message": {"role": "user", "content": _blocks(content)}, "isMeta": True}
             self._chain(entry, "user", own, part=part)
 
@@ -410,24 +401,6 @@ class _Writer:
                 parts = [as_uuid(each.id), *(as_uuid(each.id, str(part)) for part in range(1, _parts(each)))]
                 kept += parts
         return kept
-
-
-_TOLD = (
-    "provider", "api", "model", "stopReason", "rawStopReason", "responseId", "timestamp", "usage", "errorMessage",
-    "thinkingLevel", "providerThinkingLevel", "responseModel", "diagnostics", "durationMs", "endTurn", "toolName",
-    "codexKind",
-)  # fmt: skip
-
-
-def _unlike(message: JsonObject, read: JsonObject) -> JsonObject:
-    """Return the part of a mark that makes a message read back the message that was written."""
-    told = differences(message, read, _TOLD)
-    return {"message": told} if told else {}
-
-
-def _marked(mark: JsonObject, more: JsonObject) -> JsonObject:
-    """Return a mark whose message has further fields."""
-    return {**mark, "message": {**mark.get("message", {}), **more}} if more else mark
 
 
 def _is_asked(block: JsonObject) -> bool:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from pi_sessions.context import COMPACTION_PREFIX, COMPACTION_SUFFIX, entry_messages, to_llm
+from pi_sessions.context import COMPACTION_PREFIX, COMPACTION_SUFFIX
 from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats import codex_items as items
 from pi_sessions.formats import export_losses as words
 from pi_sessions.formats.codex import ITEM_KINDS, LINE_KINDS
 from pi_sessions.formats.codex_reader import NAME
-from pi_sessions.formats.foreign_ids import MARK, as_uuid, differences
+from pi_sessions.formats.foreign_ids import MARK, as_uuid
+from pi_sessions.formats.foreign_writer import ForeignWriter, marked, unlike
 from pi_sessions.stored import dump
 from pi_sessions.times import format_time
 
@@ -33,11 +34,6 @@ VERSION = "0.99.0"
 _API = "openai-responses"
 # What a header says about its own file: a fork's beginning in another file, numbered lines, windows after compactions.
 _LAYOUT = ("history_mode", "history_base", "forked_from_ordinal_exclusive", "context_window", "session_id")
-_TOLD = (
-    "provider", "api", "model", "stopReason", "rawStopReason", "responseId", "timestamp", "usage", "errorMessage",
-    "thinkingLevel", "providerThinkingLevel", "responseModel", "diagnostics", "durationMs", "endTurn", "toolName",
-    "codexKind", "claudeCode",
-)  # fmt: skip
 
 
 def export_lines(export: Export) -> Iterator[str]:
@@ -61,12 +57,11 @@ def export_losses(export: Export) -> dict[str, int]:
     return words.counts_of(words.fact_losses(export, held) + writer.losses)
 
 
-class _Writer:
+class _Writer(ForeignWriter):
     """One file."""
 
     def __init__(self, export: Export) -> None:
-        self.export = export
-        self.losses: Counter[str] = Counter()
+        super().__init__(export)
         session = export.session
         given = session.header.get("codex")
         self.thread_id = as_uuid(session.id)
@@ -82,7 +77,6 @@ class _Writer:
         }
         for name in _LAYOUT:
             self.meta.pop(name, None)
-        self._out: list[str] = []
         self._time = self.meta["timestamp"]
         self._model = ""
         self._effort: str | None = None
@@ -161,7 +155,7 @@ class _Writer:
 
     def _question(self, entry: StoredEntry, message: JsonObject, mark: JsonObject) -> None:
         content, more = self._asked(message)
-        mark = {**mark, **_plain(message), **_marked(_unlike(message, {"timestamp": entry.time_ms}), more)}
+        mark = {**mark, **_plain(message), **marked(unlike(message, {"timestamp": entry.time_ms}, "claudeCode"), more)}
         text = "\n".join(part["text"] for part in content if part["type"] == "input_text")
         if items.injected_kind(text) is not None:
             mark = {**mark, "said": True}
@@ -194,7 +188,7 @@ class _Writer:
             "stopReason": "toolUse" if calls else "stop",
             "usage": items.usage_of(_last_usage(message)),
         }
-        mark = {**mark, **_unlike(message, read)}
+        mark = {**mark, **unlike(message, read, "claudeCode")}
         written = 0
         for block in message.get("content") or []:
             item = self._item(block, message)
@@ -261,7 +255,7 @@ class _Writer:
         read = {"timestamp": entry.time_ms, "toolName": self._names.get(str(message.get("toolCallId")), "")}
         if item["type"] != "function_call_output":
             read["codexKind"] = item["type"]
-        mark = {**mark, **_marked(_unlike(message, read), more)}
+        mark = {**mark, **marked(unlike(message, read, "claudeCode"), more)}
         if message.get("isError"):
             mark = {**mark, "isError": True}
         if message.get("details") is not None:
@@ -301,10 +295,7 @@ class _Writer:
 
     def _as_text(self, entry: StoredEntry, kind: str) -> None:
         """Write what a model sees of an entry as text the program put in."""
-        told = [shown for message in entry_messages(entry) for shown in to_llm(message)]
-        texts = [shown.get("content") for shown in told if shown.get("role") == "user"]
-        self.losses[words.text_word(kind) if texts else words.kind_word(kind) or kind] += 1
-        for content in texts:
+        for content in self._texts_of(entry, kind):
             mark = {"id": entry.id, "customType": f"{NAME}.{kind}", "display": False}
             item = {"type": "message", "role": "user", "content": items_of(content)}
             self._put("response_item", item, mark)
@@ -369,17 +360,6 @@ _FIELDS = {
         *("codexKind", "argumentsText", "argumentsError", "namespace"),
     },
 }
-
-
-def _unlike(message: JsonObject, read: JsonObject) -> JsonObject:
-    """Return the part of a mark that makes a message read back the message that was written."""
-    told = differences(message, read, _TOLD)
-    return {"message": told} if told else {}
-
-
-def _marked(mark: JsonObject, more: JsonObject) -> JsonObject:
-    """Return a mark whose message has further fields."""
-    return {**mark, "message": {**mark.get("message", {}), **more}} if more else mark
 
 
 def _is_asked(part: JsonObject) -> bool:

@@ -44,11 +44,6 @@ def overrides(mark: JsonObject, message: JsonObject) -> None:
             message[name] = value
 
 
-def differences(message: JsonObject, read: JsonObject, names: tuple[str, ...]) -> JsonObject:
-    """Return what a mark must say so that a message read back as `read` is the message again."""
-    return {name: message.get(name) for name in names if message.get(name) != read.get(name)}
-
-
 def marked_text(mark: JsonObject, name: str) -> str | None:
     """Return a text a mark holds, None when it holds none."""
     value = mark.get(name)

@@ -200,12 +200,12 @@ def test_json_has_everything(sample: Terminal) -> None:
         (["--format", "markdown"], "Not in the markdown file: 8 entries off the path, 4 signatures of thinking, "),
         (
             ["--format", "openai"],
-            "Not in the openai file: 8 entries off the path, 39 entries before the compaction, 1 label, "
+            "Not in the openai file: 8 entries off the path, 38 entries before the compaction, 1 label, "
             "1 name of the session, the session's folder, ids and times of 9 messages, the usage of 5 answers, "
             "the details of a message, further fields of a message; only as text: 1 compaction; "
             "otherwise: 1 message joined to the one before",
         ),
-        (["--format", "anthropic"], "Not in the anthropic file: 8 entries off the path, 39 entries before the "),
+        (["--format", "anthropic"], "Not in the anthropic file: 8 entries off the path, 38 entries before the "),
         (["--format", "claude-code"], "Not in the claude-code file: 8 entries off the path, 1 label, 2 changes of "),
         (["--format", "codex"], "Not in the codex file: 8 entries off the path, 1 label, 1 system message, "),
     ],
