@@ -383,7 +383,8 @@ class _Rollout:
             answer.told = told if isinstance(told, dict) else {}
             self.cursor = entry.id
         self.lines.use(self._line, "entries")
-        if block is not None:
+        # Where our exporter says what the answer said, the item says less.
+        if block is not None and "content" not in answer.told:
             answer.message["content"].append(block)
             if block["type"] == "toolCall" and "stopReason" not in answer.told:
                 answer.message["stopReason"] = "toolUse"

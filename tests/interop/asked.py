@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pi_sessions.context import to_llm
+from pi_sessions.formats.edited import LEFT_OUT
 
 Json = Any
 Told = tuple[Any, ...]
 
-# What the tools themselves put before the model.
+# What the tools put before the model, or stands for a message that was left out or empty.
 REMINDER = "<system-reminder>"
 INJECTED = (
     "<environment_context>",
@@ -25,7 +26,7 @@ INJECTED = (
     "<model_switch>",
     "# AGENTS.md instructions",
 )
-FILLERS = ("No response requested.", "(no content)")
+FILLERS = ("No response requested.", "(no content)", LEFT_OUT)
 NO_RESULT = "aborted"
 _CUT = re.compile(r"(.*)…(\d+) chars truncated…(.*)", re.DOTALL)
 
@@ -44,7 +45,7 @@ def told_by_claude_code(body: Json) -> list[Told]:
 def _anthropic_block(role: str, block: Json) -> Iterator[Told]:
     kind = block["type"]
     if kind == "text":
-        if not block["text"].startswith(REMINDER) and not (role == "assistant" and block["text"] in FILLERS):
+        if not block["text"].startswith(REMINDER) and block["text"].strip() not in FILLERS:
             yield role, block["text"]
     elif kind == "image":
         yield "picture", block["source"]["data"]
@@ -83,7 +84,7 @@ def told_by_codex(body: Json) -> list[Told]:
 def _part(role: str, part: Json) -> Iterator[Told]:
     if part["type"] == "input_image":
         yield "picture", part["image_url"].partition(";base64,")[2]
-    elif not part["text"].startswith(INJECTED):
+    elif not part["text"].startswith(INJECTED) and part["text"] not in FILLERS:
         yield role, part["text"]
 
 
