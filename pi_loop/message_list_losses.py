@@ -99,11 +99,11 @@ def _entry_losses(made: MessageList, lost: Counter[str]) -> dict[str, StoredEntr
     held: dict[str, StoredEntry] = {}
     taken = {each.entry_id for each in made.messages}
     cut = {each.entry_id for each in made.cut}
+    by_id = {entry.id: entry for entry in made.active}
     edits = {
-        entry.id: edit
-        for edit in latest_edits(made.active).values()
-        for entry in made.active
-        if entry.id == edit.fields["targetId"] and _is_applied(edit, entry)
+        target: edit
+        for target, edit in latest_edits(made.active).items()
+        if target in by_id and _is_applied(edit, by_id[target])
     }
     applied = {edit.id for edit in edits.values()}
     left_out = _left_out(made)
