@@ -62,7 +62,6 @@ USAGES = "usages of answers"
 MODELS = "models of answers"
 DETAILS = "details of messages"
 FAILURES = "error marks of tool results"
-SAID_BEFORE_FAILING = "beginnings of answers that failed"
 REASONS = "error messages of answers"
 MORE_FIELDS = "further fields of messages"
 MORE_BLOCK_FIELDS = "further fields of blocks"
@@ -107,7 +106,6 @@ _MISSING = {
     MODELS: "the model of an answer",
     DETAILS: "the details of a message",
     FAILURES: "error mark of a tool result",
-    SAID_BEFORE_FAILING: "beginning of an answer that failed",
     REASONS: "error message of an answer",
     MORE_FIELDS: "further fields of a message",
     MORE_BLOCK_FIELDS: "further fields of a block",
