@@ -12,7 +12,7 @@ import json
 from array import array
 from collections import Counter
 
-from pi_sessions.formats.json_values import value_text
+from pi_sessions.formats.json_values import value_bytes, value_text
 from pi_sessions.formats.parsed import ParsedSession, Repair
 from pi_sessions.formats.spool import BUDGET, TextBudget
 from pi_sessions.stored import StoredEntry, message_head
@@ -30,7 +30,7 @@ _NO_TIME = '{"timestamp":null}'
 
 def computed_id(*told: object) -> str:
     """Return 12 hex digits that are the same whenever the same things are told (JSON values or text)."""
-    return hashlib.sha256(value_text(list(told))[0].encode("utf-8", "backslashreplace")).hexdigest()[:12]
+    return hashlib.sha256(value_bytes(told)).hexdigest()[:12]
 
 
 class SessionBuilder:
@@ -59,7 +59,7 @@ class SessionBuilder:
         self.losses: list[Repair] = []
         self.unknown: list[Repair] = []
         self._texts = TextBudget(self.entries, source)
-        self._lines = array("q")
+        self._lines: array[int] = array("q")
         # By place; only of entries whose source calls them otherwise.
         self._foreign: dict[int, str] = {}
         self._known: dict[str, StoredEntry] = {}
@@ -102,7 +102,8 @@ class SessionBuilder:
                 number += 1
             self.repairs.append(Repair(line, "duplicate_id", f"the id {id} is there twice; this one got a number"))
             id, foreign_id = f"{id}-{number}", foreign_id or id
-        head = message_head(fields) if kind == "message" else None
+        # A text that is still to come brings its head along.
+        head = message_head(fields) if kind == "message" and text != "" else None
         extra = _NO_TIME if time_ms is None and self._untimed else None
         if text is None:
             text = self._text(fields, line, id)
@@ -120,11 +121,11 @@ class SessionBuilder:
         if self._texts.held > BUDGET:
             self._texts.put_away()
 
-    def message(self, message: JsonObject, **where: Any) -> StoredEntry:
-        """Add a message entry; `where` as in `add`. The message's timestamp is set when it lacks one."""
-        if where["time_ms"] is not None:
-            message.setdefault("timestamp", where["time_ms"])
-        return self.add("message", message, **where)
+    def message(self, message: JsonObject, *, time_ms: int | None, **where: Any) -> StoredEntry:
+        """Add a message entry; arguments as in `add`. The message's timestamp is set when it lacks one."""
+        if time_ms is not None:
+            message.setdefault("timestamp", time_ms)
+        return self.add("message", message, time_ms=time_ms, **where)
 
     def custom(self, kind: str, data: object, **where: Any) -> StoredEntry:
         """Keep a record that has no place in our model, as a custom entry `<format>.<kind>`; it is counted."""

@@ -133,22 +133,25 @@ class JsonLines:
             SourceError: the file is missing, unreadable, empty, or no regular file.
         """
         digest = hashlib.sha256()
+        update = digest.update
+        size = 0
         with open_source(self.path) as file:
             self.mtime_ms = os.fstat(file.fileno()).st_mtime_ns // 1_000_000
             try:
-                for raw in file:
-                    digest.update(raw)
-                    self.size += len(raw)
-                    self.lines += 1
+                for line, raw in enumerate(file, 1):
+                    update(raw)
+                    size += len(raw)
+                    self.lines = line
                     # Nearly every line is simply one object.
                     value = quick_object(raw) if self._pending is None else None
                     if value is not None:
-                        yield self.lines, value
+                        yield line, value
                         continue
-                    for value in self._damaged(raw, self.lines):
-                        yield self.lines, value
+                    for value in self._damaged(raw, line):
+                        yield line, value
             except OSError as error:
                 raise SourceError(f"{self.path} cannot be read: {error.strerror or error}") from error
+        self.size = size
         if not self.size:
             raise SourceError(f"{self.path} is empty", hint="there is nothing to import; the file was left as it is")
         self.digest = digest.hexdigest()
@@ -156,11 +159,14 @@ class JsonLines:
 
     def use(self, line: int, what: str) -> None:
         """Say what a line gave (a field of `Tally`); of several things the most telling counts."""
-        if line >= len(self._use):
-            self._use.extend(bytes(line + _LINES_AT_ONCE - len(self._use)))
-        known, use = self._use[line], _USES[what]
+        uses, use = self._use, _USES[what]
+        try:
+            known = uses[line]
+        except IndexError:
+            uses.extend(bytes(line + _LINES_AT_ONCE - len(uses)))
+            known = 0
         if not known or use < known:
-            self._use[line] = use
+            uses[line] = use
 
     def hold_back(self, line: int) -> None:
         """Say that a line gave nothing after all."""

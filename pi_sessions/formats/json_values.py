@@ -49,6 +49,15 @@ def value_text(value: object) -> tuple[str, bool]:
         return dump(value), False
 
 
+def value_bytes(value: object) -> bytes:
+    """Return the text of `value_text` as UTF-8."""
+    try:
+        raw = to_json(value)
+    except ValueError:
+        return dump(value).encode("utf-8", "backslashreplace")
+    return raw if b"Infinity" not in raw else value_text(value)[0].encode()
+
+
 def _has_infinity(value: object) -> bool:
     waiting = [value]
     while waiting:
