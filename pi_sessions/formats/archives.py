@@ -105,7 +105,7 @@ def _members(archive: str, size: int, time_ns: int) -> dict[str, Member]:
         raise SourceError(f"{archive} is a damaged or cut-off zip archive", hint=hint) from error
     found: dict[str, Member] = {}
     for info in listed:
-        if info.is_dir():
+        if not info.filename or info.filename.endswith("/"):
             continue
         before = found.get(info.filename)
         found[info.filename] = Member(

@@ -378,6 +378,12 @@ def _in_archive(path: str, known: Callable[[str], Format | None], *, is_named: b
         if is_named:
             yield Found(path, None, f"{error.message} ({error.hint})" if error.hint else error.message)
         return
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        # As in `identify`.
+        yield Found(path, None, stumbled(path, error))
+        return
     met = False
     for name in sorted(members):
         inside = f"{path}/{name}"

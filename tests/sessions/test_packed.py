@@ -164,6 +164,17 @@ def test_encrypted_cut_and_uncommon_archives_are_refused_with_a_way_out(tmp_path
     assert "packed in an uncommon way (method 12)" in refusals(tmp_path / "bz.zip")[0]
 
 
+def test_members_with_odd_names_are_passed_over(tmp_path: Path) -> None:
+    names = ["a/conversations.json", "..\\x.json", "../../up.json", "/abs.json", "line\nbreak.json", "ü.json", "x/"]
+    raw = zipped(tmp_path / "odd.zip", {name: CLAUDE.read_bytes() for name in names}).read_bytes()
+    sessions = read_all(tmp_path / "odd.zip")
+    assert {session.id for session in sessions} == {"c-1", "c-2"}
+    assert len(sessions) == 2 * (len(names) - 1)
+    # A member without a name.
+    (tmp_path / "odd.zip").write_bytes(raw.replace(b"/abs.json", b"\0abs.json"))
+    assert len(read_all(tmp_path / "odd.zip")) == 2 * (len(names) - 2)
+
+
 def test_two_files_of_one_name_are_not_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "twice.zip"
     with zipfile.ZipFile(path, "w") as archive:
