@@ -8,10 +8,14 @@ from __future__ import annotations
 import json
 import re
 
+from pi_sessions.formats.codex import ITEM_KINDS
 from pi_sessions.formats.json_values import quick_object, value_text
+from pi_sessions.formats.parsed import ChildOf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from pi_sessions.stored import JsonObject
 
 _WRAPPED = re.compile(r"\s*<([A-Za-z][A-Za-z_ -]*)(?:\s[^>]*)?>.*</\1>\s*", re.DOTALL)
@@ -41,6 +45,28 @@ CALLS = frozenset(("function_call", "custom_tool_call", "local_shell_call"))
 OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output", "local_shell_call_output"))
 # Items of an answer that the provider carried out itself; they have no result of their own.
 SERVED = frozenset(("web_search_call", "image_generation_call"))
+KNOWN_EVENTS = frozenset(
+    """
+    task_started task_complete turn_started turn_complete turn_aborted mcp_tool_call_begin mcp_tool_call_end
+    patch_apply_begin patch_apply_end web_search_begin web_search_end exec_command_begin exec_command_end
+    exec_approval_request apply_patch_approval_request background_event stream_error error warning turn_diff
+    plan_update entered_review_mode exited_review_mode view_image_tool_call dynamic_tool_call_request
+    dynamic_tool_call_response item_completed item_started undo_completed session_configured shutdown_complete
+    agent_reasoning_section_break collab_agent_spawn_end collab_agent_interaction_end collab_waiting_end
+    collab_close_end collab_resume_end model_reroute deprecation_notice elicitation_request thread_settings_applied
+    """.split()  # noqa: SIM905
+)
+KNOWN_ITEMS = ITEM_KINDS | {
+    "tool_search_call",
+    "tool_search_output",
+    "image_generation_call",
+    "agent_message",
+    "compaction",
+    "compaction_summary",
+    "context_compaction",
+    "configuration_update",
+}
+KNOWN_LINES = frozenset(("world_state", "inter_agent_communication", "token_usage", "token_usage_record", "state"))
 
 
 def injected_kind(text: str) -> str | None:
@@ -205,6 +231,40 @@ def add_usage(one: JsonObject, other: JsonObject) -> JsonObject:
 
 
 def _count(value: object) -> int:
+    if type(value) is int:
+        return value if 0 <= value < 1 << 53 else 0
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     return int(value) if 0 <= value < 1 << 53 else 0
+
+
+def kept_of(history: list[Any], summary: str) -> tuple[list[list[JsonObject]], list[JsonObject]]:
+    """Return what people said that Codex goes on showing to the model, and the items that have no place with us."""
+    kept: list[list[JsonObject]] = []
+    other: list[JsonObject] = []
+    for item in history:
+        if not isinstance(item, dict):
+            continue
+        blocks = blocks_of(item.get("content")) if item.get("type") == "message" else []
+        text = text_of(blocks)
+        if item.get("role") != "user" or not blocks:
+            other.append(item)
+        elif summary and summary.strip() in text:
+            continue
+        else:
+            kept.append(blocks)
+    return kept, other
+
+
+def child_of(meta: JsonObject, session_id: str) -> ChildOf | None:
+    """Return which thread began this one as its subagent, None when a person did."""
+    parent = meta.get("parent_thread_id")
+    source = meta.get("source")
+    if isinstance(source, dict):
+        inside = source.get("subagent", source.get("sub_agent"))
+        spawned = inside.get("thread_spawn") if isinstance(inside, dict) else None
+        if isinstance(spawned, dict):
+            parent = parent or spawned.get("parent_thread_id")
+        if inside is not None and not isinstance(parent, str):
+            return ChildOf("", session_id)
+    return ChildOf(parent, session_id) if isinstance(parent, str) and parent else None

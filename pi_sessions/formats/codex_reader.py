@@ -15,11 +15,11 @@ from collections import Counter
 from pi_sessions.errors import SourceError
 from pi_sessions.formats import codex_items as items
 from pi_sessions.formats.building import SessionBuilder, computed_id
-from pi_sessions.formats.codex import IMPORTER, ITEM_KINDS, is_old_record, is_record
+from pi_sessions.formats.codex import IMPORTER, is_old_record, is_record
 from pi_sessions.formats.codex_history import base_records
-from pi_sessions.formats.foreign_ids import mark_of, marked_text, overrides
+from pi_sessions.formats.foreign_ids import MARK, mark_of, marked_text, overrides
 from pi_sessions.formats.json_lines import JsonLines, readable_time
-from pi_sessions.formats.parsed import ChildOf, Repair
+from pi_sessions.formats.parsed import Repair
 from pi_sessions.pauses import CollectionsPaused
 from pi_sessions.times import parse_time
 
@@ -32,29 +32,8 @@ if TYPE_CHECKING:
     from pi_sessions.stored import JsonObject, StoredEntry
 
 NAME = "codex"
+_NO_MARKS: JsonObject = {}
 _ITEM_ID = re.compile(r"-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.jsonl$")
-_KNOWN_EVENTS = frozenset(
-    """
-    task_started task_complete turn_started turn_complete turn_aborted mcp_tool_call_begin mcp_tool_call_end
-    patch_apply_begin patch_apply_end web_search_begin web_search_end exec_command_begin exec_command_end
-    exec_approval_request apply_patch_approval_request background_event stream_error error warning turn_diff
-    plan_update entered_review_mode exited_review_mode view_image_tool_call dynamic_tool_call_request
-    dynamic_tool_call_response item_completed item_started undo_completed session_configured shutdown_complete
-    agent_reasoning_section_break collab_agent_spawn_end collab_agent_interaction_end collab_waiting_end
-    collab_close_end collab_resume_end model_reroute deprecation_notice elicitation_request thread_settings_applied
-    """.split()  # noqa: SIM905
-)
-_KNOWN_ITEMS = ITEM_KINDS | {
-    "tool_search_call",
-    "tool_search_output",
-    "image_generation_call",
-    "agent_message",
-    "compaction",
-    "compaction_summary",
-    "context_compaction",
-    "configuration_update",
-}
-_KNOWN_LINES = frozenset(("world_state", "inter_agent_communication", "token_usage", "token_usage_record", "state"))
 
 
 def read_rollout(path: str) -> Iterator[ParsedSession]:
@@ -145,9 +124,10 @@ class _Rollout:
         time_ms = readable_time(record.get("timestamp"))
         if time_ms is not None:
             self._time_ms = time_ms
-        self._marks = marks = mark_of(record)
-        self._mark = marked_text(marks, "id") if marks else None
-        if marks:
+        self._marks, self._mark = _NO_MARKS, None
+        if MARK in record:
+            self._marks = marks = mark_of(record)
+            self._mark = marked_text(marks, "id")
             self._session_mark = self._session_mark or marked_text(marks, "session")
         kind, payload = record.get("type"), record.get("payload")
         if isinstance(payload, dict) and isinstance(kind, str):
@@ -158,7 +138,7 @@ class _Rollout:
         elif kind is None and is_old_record(record):
             self.understood = True
             self._session_meta(record)
-        elif isinstance(kind, str) and kind in _KNOWN_ITEMS:
+        elif isinstance(kind, str) and kind in items.KNOWN_ITEMS:
             self.understood = self.understood or is_old_record(record)
             self._item(kind, record)
         elif isinstance(kind, str) and kind:
@@ -168,17 +148,17 @@ class _Rollout:
 
     def _line_of(self, kind: str, payload: JsonObject) -> None:
         inner = payload.get("type")
-        if kind == "session_meta":
+        if kind == "response_item" and isinstance(inner, str):
+            self._item(inner, payload)
+        elif kind == "event_msg" and isinstance(inner, str):
+            self._event(inner, payload)
+        elif kind == "session_meta":
             self._session_meta(payload)
         elif kind == "turn_context":
             self._turn_context(payload)
         elif kind == "compacted":
             self._compacted(payload)
-        elif kind == "response_item" and isinstance(inner, str):
-            self._item(inner, payload)
-        elif kind == "event_msg" and isinstance(inner, str):
-            self._event(inner, payload)
-        elif kind in _KNOWN_LINES:
+        elif kind in items.KNOWN_LINES:
             self._keep(kind, payload)
         else:
             self._unknown(kind, payload)
@@ -189,14 +169,14 @@ class _Rollout:
         mark, self._mark = self._mark, None
         # What an entry says is no part of its id: usage and further items come later.
         made = computed_id(self._session, self.cursor, self._time_ms, *told)
-        number, free = 1, made
-        while free in self.builder:
+        number, own_id = 1, made
+        while own_id in self.builder:
             number += 1
-            free = f"{made}{number}"
-        own_id = mark if mark is not None and mark not in self.builder else free
-        if own_id == mark:
-            self.builder.own_ids.add(own_id)
-        return {"id": own_id, "parent": self.cursor, "time_ms": self._time_ms, "line": self._line, "foreign_id": None}
+            own_id = f"{made}{number}"
+        if mark is not None and mark not in self.builder:
+            own_id = mark
+            self.builder.own_ids.add(mark)
+        return {"id": own_id, "parent": self.cursor, "time_ms": self._time_ms, "line": self._line}
 
     def _keep(self, kind: str, data: JsonObject) -> None:
         self.cursor = self.builder.custom(kind, data, **self._where(kind)).id
@@ -283,9 +263,10 @@ class _Rollout:
         elif kind == "reasoning":
             block = items.thinking_block(item)
             self._part(block)
-            self._heard = [
-                heard for heard in self._heard if heard.role != "reasoning" or heard.text not in block["thinking"]
-            ]
+            if self._heard:
+                self._heard = [
+                    heard for heard in self._heard if heard.role != "reasoning" or heard.text not in block["thinking"]
+                ]
         elif kind in items.CALLS:
             call = items.tool_call(item)
             self._calls[call["id"]] = call["name"]
@@ -299,9 +280,10 @@ class _Rollout:
                 message["isError"] = True
             if self._marks.get("details") is not None:
                 message["details"] = self._marks["details"]
-            overrides(self._marks, message)
+            if self._marks:
+                overrides(self._marks, message)
             self.cursor = self.builder.message(message, **self._where("output")).id
-        elif kind in _KNOWN_ITEMS:
+        elif kind in items.KNOWN_ITEMS:
             self._keep(kind, item)
         else:
             self._unknown(kind, item)
@@ -372,8 +354,9 @@ class _Rollout:
                 "usage": items.no_usage(),
                 "stopReason": "stop",
             }
-            overrides(self._marks, message)
             told = self._marks.get("message")
+            if told is not None:
+                overrides(self._marks, message)
             # An event may have said it first; it must not matter whether the item was there yet.
             time_ms, self._time_ms = self._time_ms, self._began()
             # `_close` makes its text, once it is whole.
@@ -419,7 +402,7 @@ class _Rollout:
                 return
             where = self._where("name")
             self.cursor = self.builder.add("session_info", {"name": payload["thread_name"]}, **where).id
-        elif kind in _KNOWN_EVENTS:
+        elif kind in items.KNOWN_EVENTS:
             self._keep(kind, payload)
         else:
             self._unknown(kind, payload)
@@ -536,7 +519,7 @@ class _Rollout:
         given = payload.get("message")
         text = given if isinstance(given, str) else ""
         history = payload.get("replacement_history")
-        kept, other = self._kept(history if isinstance(history, list) else [], text)
+        kept, other = items.kept_of(history if isinstance(history, list) else [], text)
         marks = self._marks
         first = marked_text(marks, "firstKept")
         tokens = marks.get("tokensBefore")
@@ -568,23 +551,6 @@ class _Rollout:
             at = self._where("kept", number, where["id"])
             self.cursor = self.builder.text_for_model("kept", blocks, **at).id
 
-    def _kept(self, history: list[Any], summary: str) -> tuple[list[list[JsonObject]], list[JsonObject]]:
-        """Return what people said that Codex goes on showing to the model, and the items that have no place with us."""
-        kept: list[list[JsonObject]] = []
-        other: list[JsonObject] = []
-        for item in history:
-            if not isinstance(item, dict):
-                continue
-            blocks = items.blocks_of(item.get("content")) if item.get("type") == "message" else []
-            text = items.text_of(blocks)
-            if item.get("role") != "user" or not blocks:
-                other.append(item)
-            elif summary and summary.strip() in text:
-                continue
-            else:
-                kept.append(blocks)
-        return kept, other
-
     # --- the end --------------------------------------------------------------------------------------------------
 
     def finish(self) -> ParsedSession:
@@ -601,7 +567,7 @@ class _Rollout:
         if not isinstance(cwd, str):
             git_cwd = self._context.get("cwd")
             cwd = git_cwd if isinstance(git_cwd, str) else ""
-        child = _child_of(meta, session_id)
+        child = items.child_of(meta, session_id)
         header: JsonObject = {"codex": meta} if meta else {}
         if self.repeated:
             header["codexRepeated"] = self.repeated
@@ -626,17 +592,3 @@ def _plain(blocks: list[JsonObject], marks: JsonObject) -> str | list[JsonObject
 
 def _no_header(session_id: str) -> Repair:
     return Repair(None, "header_missing", f"the file has no session_meta; the session got the id {session_id}")
-
-
-def _child_of(meta: JsonObject, session_id: str) -> ChildOf | None:
-    """Return which thread began this one as its subagent, None when a person did."""
-    parent = meta.get("parent_thread_id")
-    source = meta.get("source")
-    if isinstance(source, dict):
-        inside = source.get("subagent", source.get("sub_agent"))
-        spawned = inside.get("thread_spawn") if isinstance(inside, dict) else None
-        if isinstance(spawned, dict):
-            parent = parent or spawned.get("parent_thread_id")
-        if inside is not None and not isinstance(parent, str):
-            return ChildOf("", session_id)
-    return ChildOf(parent, session_id) if isinstance(parent, str) and parent else None
