@@ -23,6 +23,7 @@ from pi_sessions.formats.json_items import JsonItems
 from pi_sessions.formats.json_lines import JsonLines
 from pi_sessions.formats.parsed import ChildOf, Repair
 from pi_sessions.formats.pi_reader import open_source
+from pi_sessions.formats.spool import Later, LaterRecords
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class _Message:
 
     __slots__ = ("line", "record")
 
-    def __init__(self, record: JsonObject, line: int) -> None:
+    def __init__(self, record: Later, line: int) -> None:
         self.record = record
         self.line = line
 
@@ -110,6 +111,7 @@ class _Log:
         self.steps: list[tuple[str, Any, int]] = []
         self._use = use
         self._live: dict[str, _Message] = {}
+        self._records = LaterRecords()
         self._known = 0
 
     def take(self, line: int, record: object) -> None:
@@ -141,13 +143,14 @@ class _Log:
         known = self._live.get(record["id"])
         self._use(line, "skipped")
         if known is not None:
-            known.record, known.line = record, line
+            known.record, known.line = self._records.keep(record), line
             return
-        message = self._live[record["id"]] = _Message(record, line)
+        message = self._live[record["id"]] = _Message(self._records.keep(record), line)
         self.steps.append(("message", message, line))
 
     def check(self) -> None:
-        """Refuse a file of something else."""
+        """End reading, and refuse a file of something else."""
+        self._live.clear()
         if not self._known:
             raise SourceError(f"{self.path} holds no record of Gemini CLI")
 
@@ -167,15 +170,19 @@ class ChatTree:
         self.said = False
         self.leaf: str | None = None
         # Messages on the way to the leaf: id, record, last entry before it, its first entry.
-        self._live: list[tuple[str, JsonObject, str | None, str]] = []
+        self._live: list[tuple[str, Later, str | None, str]] = []
+        self._records = LaterRecords()
         self._results: dict[str, str] = {}
         self._model = ""
 
     def grow(self, log: _Log) -> str | None:
         """Make the entries and return the leaf."""
-        for kind, given, line in log.steps:
+        steps = log.steps
+        steps.reverse()
+        while steps:
+            kind, given, line = steps.pop()
             if kind == "message":
-                self.take(given.record, given.line)
+                self.take(given.record.read(), given.line, given.record)
             elif kind == "rewind":
                 self._rewind(given)
             elif kind == "list":
@@ -209,8 +216,14 @@ class ChatTree:
         self.lines.add(line)
         return entry
 
-    def take(self, record: JsonObject, line: int) -> None:
-        """Add what a message says below the leaf."""
+    def take(self, record: JsonObject, line: int, later: Later | None = None) -> None:
+        """Add what a message says below the leaf.
+
+        Args:
+            record: The message.
+            line: Where it stands.
+            later: The same message, where it is kept for later already.
+        """
         message_id, before = text_of(record.get("id")), self.leaf
         time_ms = time_of(record.get("timestamp"))
         kind = record.get("type")
@@ -225,7 +238,7 @@ class ChatTree:
             data = {name: value for name, value in record.items() if name not in ("id", "timestamp")}
             first = self._add("custom", text_of(kind) or "message", data, known=known, **where)
         if first is not None:
-            self._live.append((message_id, record, before, first.id))
+            self._live.append((message_id, later or self._records.keep(record), before, first.id))
 
     def _user(self, record: JsonObject, where: dict[str, Any]) -> StoredEntry | None:
         content = record.get("content")
@@ -287,7 +300,7 @@ class ChatTree:
             common += 1
         if common or not self._live:
             for (_known, old, _before, first), new in zip(self._live[:common], listed[:common], strict=True):
-                self._mask(old, new, first, line)
+                self._mask(old.read(), new, first, line)
             if common < len(self._live):
                 self._rewind(self._live[common][0])
             rest = listed[common:]

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import deque
+
+from pydantic_core import from_json, to_json
 
 from pi_sessions.errors import SourceError
 from pi_sessions.stored import StoredEntry
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
     from pi_sessions.stored import JsonObject
 
 # Bytes of text a session may hold in memory; ordinary sessions never come near it.
-BUDGET = 24 << 20
+BUDGET = 12 << 20
+_MOST_RECORDS = 200
 _BLOCK = 1 << 18
 _SIZE = 8
 # Unlike the other one it is hardly ever kept in memory.
@@ -47,7 +51,10 @@ class Spool:
 
     def write(self, text: str) -> int:
         """Put a text away and return its place."""
-        raw = text.encode("utf-8", "surrogatepass")
+        return self.write_bytes(text.encode("utf-8", "surrogatepass"))
+
+    def write_bytes(self, raw: bytes) -> int:
+        """Put bytes away and return their place."""
         place = self._size
         self._file.write(len(raw).to_bytes(_SIZE, "little"))
         self._file.write(raw)
@@ -55,12 +62,16 @@ class Spool:
         return place
 
     def read(self, place: int) -> str:
-        """Return a text; those that were put away one after the other are read together."""
+        """Return a text."""
+        return self.read_bytes(place).decode("utf-8", "surrogatepass")
+
+    def read_bytes(self, place: int) -> bytes:
+        """Return what was put away; what stands one after the other is read from the disk together."""
         if self._written < self._size:
             self._file.flush()
             self._written = self._size
         size = int.from_bytes(self._bytes(place, _SIZE), "little")
-        return self._bytes(place + _SIZE, size).decode("utf-8", "surrogatepass")
+        return self._bytes(place + _SIZE, size)
 
     def _bytes(self, at: int, size: int) -> bytes:
         start = at - self._block_at
@@ -115,6 +126,50 @@ class SpooledEntry(StoredEntry):
         """The message's role, None when the entry carries no message."""
         role = self.decoded_head().get("role") if self.type == "message" else None
         return role if isinstance(role, str) else None
+
+
+class Later:
+    """A record that is needed again, perhaps much later."""
+
+    __slots__ = ("_held", "_spool")
+
+    def __init__(self, record: JsonObject) -> None:
+        self._held: JsonObject | int = record
+        self._spool: Spool | None = None
+
+    def read(self) -> JsonObject:
+        """Return the record; it is not to be changed."""
+        if self._spool is None or isinstance(self._held, dict):
+            assert isinstance(self._held, dict)
+            return self._held
+        record: JsonObject = from_json(self._spool.read_bytes(self._held))
+        return record
+
+    def put_away(self, spool: Spool) -> None:
+        """Hold the record's text instead, outside of memory."""
+        try:
+            raw = to_json(self._held)
+        except ValueError:
+            # Halves of surrogate pairs, and values nested deeply.
+            return
+        self._held, self._spool = spool.write_bytes(raw), spool
+
+
+class LaterRecords:
+    """Keeps decoded records for later: the newest in memory, the others in a temporary file."""
+
+    def __init__(self) -> None:
+        self._newest: deque[Later] = deque()
+        self._spool: Spool | None = None
+
+    def keep(self, record: JsonObject) -> Later:
+        """Keep a record."""
+        later = Later(record)
+        self._newest.append(later)
+        if len(self._newest) > _MOST_RECORDS:
+            self._spool = self._spool or Spool()
+            self._newest.popleft().put_away(self._spool)
+        return later
 
 
 class TextBudget:
