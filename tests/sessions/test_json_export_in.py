@@ -355,3 +355,64 @@ def test_odd_facts_are_not_believed(
         for session in sessions:
             check(session)
             other.import_session(session)
+
+
+# --- any history ---------------------------------------------------------------------------------------------------
+
+
+def work_at_random(store: SessionStore, chance: random.Random, steps: int) -> None:
+    """Do what a person might: talk, go back, branch, fork, name, label, undo."""
+    store.create_session(cwd="/p")
+    for step in range(steps):
+        session = chance.choice(store.sessions(archived=True, limit=None))
+        sid, entries = session.id, store.entries(session.id)
+        branches = [each.name for each in store.branches(sid)]
+        entry = chance.choice(entries).id if entries else None
+        match chance.randrange(12):
+            case 0 | 1 | 2 | 3:
+                talk(store, sid, *(f"text {step}.{number}" for number in range(chance.randrange(1, 4))))
+            case 4:
+                store.rewind(sid, chance.choice([entry, entry, None]))
+            case 5:
+                store.create_branch(sid, f"branch-{step}", at=chance.choice([entry, None]))
+            case 6:
+                store.switch(sid, chance.choice(branches))
+            case 7:
+                store.fork(sid, at=entry, all_branches=chance.random() < 0.3)
+            case 8 if entry:
+                store.set_label(sid, entry, chance.choice([f"label {step}", None]))
+            case 9:
+                store.set_name(sid, chance.choice([f"name {step}", None]))
+                store.rename_branch(sid, chance.choice(branches), f"renamed-{step}")
+            case 10:
+                others = [name for name in branches if name != session.branch]
+                if others:
+                    store.delete_branch(sid, chance.choice(others))
+                store.set_pinned(sid, chance.random() < 0.5)
+            case 11 if entry:
+                store.append(sid, {"type": "compaction", "summary": "s", "firstKeptEntryId": entry, "tokensBefore": 1})
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_history_comes_back(tmp_path: Path, store: SessionStore, other: SessionStore, seed: int) -> None:
+    chance = random.Random(seed)
+    work_at_random(store, chance, 40)
+    texts = {session.id: exported(store, session.id) for session in store.sessions(archived=True, limit=None)}
+    order = list(texts)
+    chance.shuffle(order)
+    for sid in order:
+        assert other.import_session(read_back(tmp_path, texts[sid])).session.id == sid
+    for sid, text in texts.items():
+        assert in_one_order(facts_of(exported(other, sid))) == in_one_order(facts_of(text))
+        with SessionStore.open(str(tmp_path / f"{sid}.db")) as alone:
+            alone.import_session(read_back(tmp_path, text))
+            assert in_one_order(facts_of(exported(alone, sid))) == in_one_order(facts_of(text))
+        result = store.import_session(read_back(tmp_path, text))
+        assert (result.session.id, result.added, result.unchanged) == (sid, 0, True)
+        assert facts_of(exported(store, sid)) == facts_of(text)
+    assert rows_in(other, "entries") == rows_in(store, "entries")
+
+
+def in_one_order(facts: dict[str, Any]) -> dict[str, Any]:
+    """Shared entries come first in an export, and which those are depends on the other sessions of the store."""
+    return facts | {"entries": sorted(facts["entries"], key=lambda entry: str(entry["id"])), "tips": set(facts["tips"])}
