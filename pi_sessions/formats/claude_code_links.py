@@ -135,17 +135,22 @@ def _metas_behind_the_first(nodes: list[Node]) -> list[Node]:
 def _find_parents(builder: SessionBuilder, nodes: list[Node], named: dict[str, Node], is_side: bool) -> None:
     """Give each node its parent as the file means it: a missing one is the record before."""
     before: Node | None = None
+    keepers = _keepers(nodes, named)
     for node in nodes:
         found: Node | None = None
+        mine = keepers.get(id(node), ())
         if node.is_meta:
             found = before
         elif node.parent is not None:
             found = named.get(node.parent)
             if found is not None and found.more is not None:
                 for line, boundary in found.more.kept_by:
-                    if line < node.line and boundary is not node:
+                    if line < node.line and boundary is not node and boundary not in mine:
                         found = boundary
-            if (found is None or found is node) and (before is not None or not is_side):
+            if found in mine:
+                # It stands only behind the compaction that keeps it; what it followed is not in this file.
+                found = None
+            elif (found is None or found is node) and (before is not None or not is_side):
                 found = before
                 where = f"linked to the record before, {before.entry.id}" if before is not None else "a root now"
                 text = f"the parent {node.parent} is missing; {where}"
@@ -154,6 +159,34 @@ def _find_parents(builder: SessionBuilder, nodes: list[Node], named: dict[str, N
             found = before
         node.behind = found
         before = node
+
+
+def _keepers(nodes: list[Node], named: dict[str, Node]) -> dict[int, list[Node]]:
+    """Return the compactions that keep a node and stand before it in the file, by the node's identity.
+
+    A fork of a compacted session begins so: with the compaction, then what it kept, under new parents.
+    """
+    found: dict[int, list[Node]] = {}
+    for boundary in nodes:
+        if boundary.more is None or not boundary.marks & BOUNDARY or not boundary.more.kept:
+            continue
+        kept = [named.get(uuid or "") for uuid in boundary.more.kept]
+        if boundary.more.is_segment:
+            kept = _segment(kept[0], kept[-1], named)
+        for node in kept:
+            if node is not None and node.line > boundary.line:
+                found.setdefault(id(node), []).append(boundary)
+    return found
+
+
+def _segment(head: Node | None, tail: Node | None, named: dict[str, Node]) -> list[Node | None]:
+    """Return the nodes from the tail up to the head of what a compaction keeps; both alone when they are not linked."""
+    found: dict[int, Node] = {}
+    at = tail
+    while at is not None and at is not head and id(at) not in found:
+        found[id(at)] = at
+        at = named.get(at.parent) if at.parent is not None else None
+    return [head, *found.values()] if at is head else [head, tail]
 
 
 def _parents_first(nodes: list[Node]) -> Iterator[Node]:

@@ -403,6 +403,9 @@ class _Rollout:
             where = self._where("name")
             self.cursor = self.builder.add("session_info", {"name": payload["thread_name"]}, **where).id
         elif kind in items.KNOWN_EVENTS:
+            if kind in ("task_started", "turn_started"):
+                # A compaction's turn begins with an answer.
+                self._close()
             self._keep(kind, payload)
         else:
             self._unknown(kind, payload)
