@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 IMPORTER = "1"
 
-_HISTORY = re.compile(rb'[\xef\xbb\xbf\s\0]*(?:\{\s*(?:"authType"\s*:\s*"[^"]*"\s*,\s*)?"history"\s*:\s*)?\[\s*\{')
-_ROLE, _PARTS = re.compile(rb'"role"\s*:\s*"(user|model)"'), re.compile(rb'"parts"\s*:\s*\[')
-_TYPED = re.compile(rb'"parts"\s*:\s*\[\s*\{\s*"type"')
+_HISTORY = re.compile(
+    rb'[\xef\xbb\xbf\s\0]*(?:\{\s*(?:"authType"\s*:\s*"[^"]*"\s*,\s*)?"history"\s*:\s*)?\[\s*'
+    rb'\{\s*(?:"role"\s*:\s*"(?:user|model)"\s*,\s*)?"parts"\s*:\s*\[\s*(?!\s*\{\s*"type")'
+)
+_ROLE = re.compile(rb'"role"\s*:\s*"(?:user|model)"')
 MESSAGE_KINDS = frozenset(("user", "gemini", "info", "error", "warning"))
 
 
@@ -71,14 +73,7 @@ def is_content(value: object) -> bool:
 
 def is_checkpoint(head: bytes) -> bool:
     """Whether a file is a checkpoint, by its first bytes: a list of contents, or an object whose history is one."""
-    start = _HISTORY.match(head)
-    if start is None:
-        return False
-    body = head[start.end() - 1 :].replace(b"\n", b" ")
-    records = head_records(body, 1)
-    if records:
-        return is_content(records[0])
-    return _ROLE.search(body) is not None and _PARTS.search(body) is not None and not _TYPED.search(body)
+    return _HISTORY.match(head) is not None and _ROLE.search(head) is not None
 
 
 def is_chat(value: object) -> bool:

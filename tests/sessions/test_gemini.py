@@ -221,10 +221,19 @@ def test_checkpoints_are_found_beside_the_chats_with_their_folder(tmp_path: Path
 
 def test_lists_of_other_programs_are_no_checkpoints(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint-x.json"
-    for value in ([{"role": "user", "parts": [{"type": "text", "text": "hi"}]}], [{"role": "user", "content": "hi"}]):
+    chatgpt = json.loads((FORMATS / "chatgpt" / "conversations.json").read_bytes())
+    for node in chatgpt[0]["mapping"].values():
+        if node["message"]:
+            node["message"]["content"]["parts"] = ["long " * 20_000]
+    for value in (
+        [{"role": "user", "parts": [{"type": "text", "text": "hi"}]}],
+        [{"role": "user", "content": "hi"}],
+        chatgpt,
+    ):
         path.write_text(json.dumps(value))
         (found,) = find_sources([str(path)])
-        assert found.format is None or found.format.name == "messages"
+        assert found.format is None or found.format.name in ("messages", "chatgpt")
+        assert (value is chatgpt) == (found.format is not None and found.format.name == "chatgpt")
 
 
 def test_a_checkpoint_that_is_cut_keeps_every_whole_content(tmp_path: Path) -> None:
