@@ -216,9 +216,15 @@ class _Scope:
     def uses(self) -> list[Use]:
         """Return everything that was used, oldest key first; usages of nothing left out."""
         found: list[tuple[StoredEntry, str, JsonObject]] = []
+        counted: set[tuple[object, ...]] = set()
         for key, entry_id, kind, time_ms, payload, extra in sorted(self.rows(_USED), key=lambda row: row[0]):
             entry = StoredEntry(entry_id, None, kind, time_ms, payload, extra, key)
-            found += [(entry, model, usage) for model, usage in entry_usages(entry)]
+            used = list(entry_usages(entry))
+            # A fork that begins with a copy of its origin's end, and not of its beginning, shares no entry with it.
+            spent = (time_ms, (entry.message or {}).get("responseId") or entry_id, repr(used))
+            if spent not in counted:
+                counted.add(spent)
+                found += [(entry, model, usage) for model, usage in used]
         prices = _input_prices((model, usage) for _entry, model, usage in found)
         uses = [self._use(entry, model, usage, prices.get(model)) for entry, model, usage in found]
         return [use for use in uses if any(use.parts) or use.cost]
