@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -55,25 +56,33 @@ class Agent:
         for each in (self.home, self.work):
             each.mkdir(parents=True, exist_ok=True)
 
-    def _run(self, command: list[str], environ: dict[str, str]) -> str:
-        given = {"PATH": os.environ["PATH"], "HOME": str(self.home), "TERM": "dumb", "NO_COLOR": "1", **environ}
+    def _environ(self, more: dict[str, str]) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "TERM": "dumb", "NO_COLOR": "1", **more}
+
+    def _run(self, command: list[str], environ: dict[str, str], *, fails: bool) -> str:
         ended = subprocess.run(
-            command, cwd=self.work, env=given, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S
+            command,
+            cwd=self.work,
+            env=self._environ(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
         )
-        assert ended.returncode == 0, f"{ended.returncode}: {ended.stdout[-2000:]}\n{ended.stderr[-2000:]}"
+        assert (ended.returncode != 0) is fails, f"{ended.returncode}: {ended.stdout[-2000:]}\n{ended.stderr[-2000:]}"
         return ended.stdout
 
 
 class ClaudeCode(Agent):
     """The real Claude Code, in print mode."""
 
-    def ask(self, server: MockServer, prompt: str, *options: str) -> Json:
+    def ask(self, server: MockServer, prompt: str, *options: str, fails: bool = False) -> Json:
         """Let it answer a prompt; gives its closing JSON object."""
         environ = dict.fromkeys(QUIET, "1")
         environ |= {"CLAUDE_CONFIG_DIR": str(self.home / ".claude"), "ANTHROPIC_API_KEY": "local"}
         environ |= {"ANTHROPIC_BASE_URL": server.url, "CLAUDE_CODE_MAX_RETRIES": "0"}
         command = [str(BIN / "claude"), "-p", prompt, "--output-format", "json", *options]
-        return json.loads(self._run(command, environ))
+        return json.loads(self._run(command, environ, fails=fails))
 
     @property
     def project(self) -> Path:
@@ -98,14 +107,50 @@ class Codex(Agent):
         """Its data folder."""
         return self.home / ".codex"
 
-    def ask(self, server: MockServer, *arguments: str) -> list[Json]:
+    def ask(self, server: MockServer, *arguments: str, fails: bool = False) -> list[Json]:
         """Run `codex exec` with some arguments; gives its events."""
+        command = ["exec", *arguments[:-1], "--skip-git-repo-check", "--json", arguments[-1]]
+        told = self._run([str(BIN / "codex"), *command], self._prepared(server), fails=fails)
+        return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+
+    def _prepared(self, server: MockServer) -> dict[str, str]:
         self.data.mkdir(exist_ok=True)
         config = CONFIG.format(model=self.model, url=server.url)
         (self.data / "config.toml").write_text(config, encoding="utf-8")
-        environ = {"CODEX_HOME": str(self.data), "MOCK_KEY": "local"}
-        command = [str(BIN / "codex"), "exec", *arguments[:-1], "--skip-git-repo-check", "--json", arguments[-1]]
-        return [json.loads(line) for line in self._run(command, environ).splitlines() if line.startswith("{")]
+        return {"CODEX_HOME": str(self.data), "MOCK_KEY": "local"}
+
+    def compact(self, server: MockServer, thread: str) -> None:
+        """Compact a session as `/compact` does; only Codex's app server does so without a terminal."""
+        asked = (
+            ("initialize", {"clientInfo": {"name": "tests", "title": "tests", "version": "1"}}, ""),
+            ("thread/resume", {"threadId": thread}, ""),
+            ("thread/compact/start", {"threadId": thread}, "turn/completed"),
+        )
+        environ = self._environ(self._prepared(server))
+        with subprocess.Popen(
+            [str(BIN / "codex"), "app-server"],
+            cwd=self.work,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as served:
+            assert served.stdin is not None
+            assert served.stdout is not None
+            late = threading.Timer(LIMIT_S, served.kill)
+            late.start()
+            for number, (method, params, ended) in enumerate(asked):
+                served.stdin.write(json.dumps({"id": number, "method": method, "params": params}) + "\n")
+                served.stdin.flush()
+                answer = next(told for told in map(json.loads, served.stdout) if told.get("id") == number)
+                assert "error" not in answer, answer
+                if not number:
+                    served.stdin.write('{"method":"initialized"}\n')
+                if ended:
+                    assert any(told.get("method") == ended for told in map(json.loads, served.stdout))
+            late.cancel()
+            served.terminate()
 
     def place(self, text: str, session_id: str, stamp: str = "2026-01-01T00-00-00") -> Path:
         """Write a rollout where Codex looks for it."""
