@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -143,7 +143,12 @@ def test_a_zipped_export_is_read_once(shell: Terminal, monkeypatch: pytest.Monke
 
     opened: list[str] = []
     really = archives.open_member
-    monkeypatch.setattr(archives, "open_member", lambda path: (opened.append(path), really(path))[1])
+
+    def open_member(path: str) -> BinaryIO:
+        opened.append(path)
+        return really(path)
+
+    monkeypatch.setattr(archives, "open_member", open_member)
     again = json.loads(shell.ok("import", str(archive), "--json").out)
     assert {each["status"] for each in again["files"]} == {"unchanged"}
     assert again["totals"]["added"] == 0

@@ -362,6 +362,7 @@ def test_a_compaction_waits_for_its_summary(tmp_path: Path, behind: int) -> None
         (early,) = read_all(write_lines(path, *start, boundary, *note))
         assert ([entry.id for entry in early.entries], codes(early)) == (["a", "b"], [(3, "unfinished")])
         assert (early.kept, early.leaf) == ((), "b")
+        assert early.repairs[0].message.endswith("; lines left out: 3, 4" if behind else "is written")
         store.import_session(early)
         (whole,) = read_all(write_lines(path, *start, boundary, *note, summary))
         result = store.import_session(whole)

@@ -175,6 +175,32 @@ def test_members_with_odd_names_are_passed_over(tmp_path: Path) -> None:
     assert len(read_all(tmp_path / "odd.zip")) == 2 * (len(names) - 2)
 
 
+class Pipe(io.RawIOBase):
+    """Takes bytes and cannot go back, like a download that is packed while it is sent."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.content += bytes(data)
+        return len(data)
+
+
+def test_an_archive_that_was_packed_while_it_was_sent_is_read(tmp_path: Path) -> None:
+    """Its local headers hold no sizes; here in the large form as well."""
+    pipe = Pipe()
+    with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("conversations.json", "w", force_zip64=True) as file:
+            file.write(CLAUDE.read_bytes())
+        archive.writestr("user.json", b"{}")
+    path = tmp_path / "sent.zip"
+    path.write_bytes(pipe.content)
+    assert [said(session) for session in read_all(path)] == [said(session) for session in read_all(CLAUDE)]
+
+
 def test_two_files_of_one_name_are_not_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "twice.zip"
     with zipfile.ZipFile(path, "w") as archive:

@@ -25,11 +25,13 @@ COMMAND = Command(
     help="Take in the sessions of Pi, Claude Code, Codex and others",
     details=(
         "Files are known by their content, folders are searched, and --all finds what every tool keeps on this "
-        "machine. Sources are only read. Damage is repaired and reported by line; what has no place in a session is "
-        "kept as custom entries; doing the same import again adds only what is new; files that are forks of each other "
-        "share their entries. Conversations of subagents become sessions of their own; ls shows them with --subagents. "
-        "A single session becomes the current one here. --watch goes on until Ctrl-C and brings new turns in as they "
-        "are written. Exit code 1 when anything was lost or refused."
+        "machine. Zip archives, such as the exports of ChatGPT and Claude.ai, and files ending in .gz or .zst are read "
+        "as they lie. Sources are only read. Damage is repaired and reported by line; what has no place in a session "
+        "is kept as custom entries; doing the same import again adds only what is new; files that are forks of each "
+        "other share their entries. Conversations of subagents become sessions of their own; ls shows them with "
+        "--subagents. A single session becomes the current one here. A file in which nothing was said yet is reported "
+        "as waiting and stored once something is. --watch goes on until Ctrl-C and brings new turns in as they are "
+        "written. Exit code 1 when anything was lost or refused."
     ),
     examples=(
         "pi-session import ~/.claude ~/.codex",
@@ -38,7 +40,8 @@ COMMAND = Command(
     ),
     json=(
         "One object: dryRun, totals, files (path, format, status, sessionId, child, added, shared, grown, branch, "
-        "lines, repairs, losses, unknown, kept, reason). With --watch one line for each session that got something new."
+        "lines, repairs, losses, unknown, kept, reason). A status is new, grown, unchanged, removed, waiting (nothing "
+        "said yet, not stored) or refused. With --watch one line for each session that got something new."
     ),
     arguments=(Argument("paths", "PATH", "File, folder, or a tool's data folder", required=False, repeatable=True),),
     options=(
