@@ -22,22 +22,26 @@ if TYPE_CHECKING:
     import queue
     import subprocess
     import threading
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any, BinaryIO
+    from collections.abc import Iterable, Iterator
+    from socket import socket
+    from typing import Any
 
     from pi_sessions.formats.parsed import ParsedSession
     from pi_sessions.formats.registry import Format
+
+    Part = tuple[int, Any]
 
 # Smaller imports are done before a second process would be of use (it takes 200 ms to begin).
 LEAST_BYTES = 24 << 20
 # The texts of larger files would have to wait in both processes.
 MOST_BYTES = 32 << 20
-_CHARS_AT_ONCE = 1 << 20
-_MESSAGES_WAITING = 16
+# Few large messages: this process, busy storing, lets its thread receive some of them a second only.
+_CHARS_AT_ONCE = 3 << 20
+_MESSAGES_WAITING = 6
 _LENGTH = 8
 _MOMENT_S = 0.05
 _COMMAND = "from pi_sessions.formats.ahead import serve; serve()"
-# Kinds of messages. For each source: its stamp; for each session its entries, then the rest; whether it was whole.
+# What messages hold. For each source: its stamp; for each session its entries, then the rest; whether it was whole.
 _BEGIN, _ENTRIES, _SESSION, _END = range(4)
 
 
@@ -57,7 +61,8 @@ class ReadAhead:
         self._at = -1
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
-        self._waiting: queue.Queue[bytes | None]
+        self._waiting: queue.Queue[bytearray | None]
+        self._parts: Iterator[Part] = iter(())
 
     def __enter__(self) -> ReadAhead:
         if self._jobs and sys.executable:
@@ -86,18 +91,25 @@ class ReadAhead:
     def _begin(self) -> None:
         import pickle
         import queue
+        import socket
         import subprocess
         import threading
 
         # -P: what lies in the current directory is not imported.
         command = (sys.executable, "-P", "-c", _COMMAND)
-        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+        # A socket gives a whole message in one call; a pipe gives it in pieces, each of which costs a turn.
+        ours, theirs = socket.socketpair()
         try:
-            self._process = process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere)
+            pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+            process = subprocess.Popen(command, stdin=pipe, stdout=theirs.fileno(), stderr=nowhere)
         except OSError:
+            ours.close()
             return
+        finally:
+            theirs.close()
+        self._process = process
         self._waiting = queue.Queue(_MESSAGES_WAITING)
-        self._thread = threading.Thread(target=self._receive, args=(process.stdout,), daemon=True)
+        self._thread = threading.Thread(target=self._receive, args=(ours,), daemon=True)
         self._thread.start()
         assert process.stdin is not None
         try:
@@ -106,15 +118,15 @@ class ReadAhead:
         except OSError:
             self._end()
 
-    def _receive(self, stream: BinaryIO) -> None:
+    def _receive(self, ours: socket) -> None:
         """Collect messages, so that the other process need not wait whenever this one stores; None ends them."""
-        while True:
-            size = int.from_bytes(stream.read(_LENGTH), "little")
-            message = stream.read(size)
-            if not size or len(message) < size:
-                self._waiting.put(None)
-                return
-            self._waiting.put(message)
+        with ours:
+            while size := int.from_bytes(_received(ours, _LENGTH), "little"):
+                message = _received(ours, size)
+                if len(message) < size:
+                    break
+                self._waiting.put(message)
+        self._waiting.put(None)
 
     def _end(self) -> None:
         import queue
@@ -128,38 +140,37 @@ class ReadAhead:
             with suppress(queue.Empty):
                 self._waiting.get(timeout=_MOMENT_S)
         process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
 
     # --- messages -------------------------------------------------------------------------------------------------
 
-    def _next(self) -> tuple[int, Any] | None:
-        """Return the next message; None when there will be none."""
+    def _next(self) -> Part | None:
+        """Return what comes next; None when there will be nothing."""
         import pickle
 
-        message = self._waiting.get() if self._process is not None else None
-        if message is None:
-            self._end()
-            return None
-        told: tuple[int, Any] = pickle.loads(message)
-        return told
+        while (part := next(self._parts, None)) is None:
+            message = self._waiting.get() if self._process is not None else None
+            if message is None:
+                self._end()
+                return None
+            self._parts = iter(pickle.loads(message))
+        return part
 
     def _find(self, job: tuple[str, str]) -> str | None:
         """Go to a source and return its stamp; None when it must be read here."""
         place = self._place.get(job, -1)
-        while self._at < place and (message := self._next()) is not None:
-            if message[0] == _BEGIN:
+        while self._at < place and (part := self._next()) is not None:
+            if part[0] == _BEGIN:
                 self._at += 1
                 if self._at == place:
-                    stamp: str | None = message[1]
+                    stamp: str | None = part[1]
                     return stamp
         return None
 
     def _sessions(self, path: str, format: Format) -> Iterator[ParsedSession]:
         given = 0
         entries: list[StoredEntry] = []
-        while (message := self._next()) is not None:
-            kind, told = message
+        while (part := self._next()) is not None:
+            kind, told = part
             if kind == _ENTRIES:
                 entries += [StoredEntry(*fields) for fields in told]
             elif kind == _SESSION:
@@ -189,50 +200,85 @@ def _has_two_cores() -> bool:
     return (len(usable(0)) if usable is not None else os.cpu_count() or 1) > 1
 
 
+def _received(ours: socket, size: int) -> bytearray:
+    """Return so many bytes, fewer when the other end is closed."""
+    import socket
+
+    data = bytearray(size)
+    at = 0
+    with suppress(OSError):
+        while at < size and (count := ours.recv_into(memoryview(data)[at:], size - at, socket.MSG_WAITALL)):
+            at += count
+    return data[:at] if at < size else data
+
+
+# --- the second process -----------------------------------------------------------------------------------------------
+
+
 def serve() -> None:
-    """Read the sources named on standard input and hand them over on standard output: the second process."""
+    """Read the sources named on standard input and hand them over on standard output."""
     import pickle
     import signal
 
     # Ctrl-C reaches both; the first process ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    out = os.fdopen(os.dup(1), "wb", buffering=_CHARS_AT_ONCE)
+    out = _Out(os.dup(1))
     os.dup2(2, 1)
-
-    def send(kind: int, told: object) -> None:
-        message = pickle.dumps((kind, told), pickle.HIGHEST_PROTOCOL)
-        out.write(len(message).to_bytes(_LENGTH, "little"))
-        out.write(message)
-        out.flush()
-
     for path, name in pickle.load(sys.stdin.buffer):
         format = format_named(name)
         assert format is not None
         try:
-            stamp = format.stamp(path)
+            out.add(_BEGIN, format.stamp(path))
         except PiSessionError:
-            send(_BEGIN, None)
+            out.add(_BEGIN, None)
             continue
-        send(_BEGIN, stamp)
         try:
             for session in format.read(path):
-                _send_session(send, session)
+                out.add_session(session)
         except Exception:  # noqa: BLE001
             # Whatever it is, the first process meets it, too. Where that one is gone, the next line ends this one.
-            send(_END, False)
+            out.add(_END, False)
         else:
-            send(_END, True)
+            out.add(_END, True)
+        out.send()
 
 
-def _send_session(send: Callable[[int, object], None], session: ParsedSession) -> None:
-    rows: list[tuple[object, ...]] = []
-    chars = 0
-    for each in session.entries:
-        payload = each.payload
-        rows.append((each.id, each.parent_id, each.type, each.time_ms, payload, each.extra, each.key, each.head))
-        chars += len(payload)
-        if chars > _CHARS_AT_ONCE:
-            send(_ENTRIES, rows)
-            rows, chars = [], 0
-    send(_ENTRIES, rows)
-    send(_SESSION, session.replace(entries=()))
+class _Out:
+    """Sends parts, many in one message.
+
+    Args:
+        to: File descriptor.
+    """
+
+    def __init__(self, to: int) -> None:
+        self.to = to
+        self._parts: list[Part] = []
+        self._chars = 0
+
+    def add(self, kind: int, told: object) -> None:
+        """Add a part to the message."""
+        self._parts.append((kind, told))
+
+    def add_session(self, session: ParsedSession) -> None:
+        """Add a session; what has become large is sent."""
+        rows: list[tuple[object, ...]] = []
+        for each in session.entries:
+            payload = each.payload
+            rows.append((each.id, each.parent_id, each.type, each.time_ms, payload, each.extra, each.key, each.head))
+            self._chars += len(payload)
+            if self._chars > _CHARS_AT_ONCE:
+                self.add(_ENTRIES, rows)
+                rows = []
+                self.send()
+        self.add(_ENTRIES, rows)
+        self.add(_SESSION, session.replace(entries=()))
+
+    def send(self) -> None:
+        """Send the message."""
+        import pickle
+
+        message = memoryview(pickle.dumps(self._parts, pickle.HIGHEST_PROTOCOL))
+        self._parts, self._chars = [], 0
+        for data in (memoryview(len(message).to_bytes(_LENGTH, "little")), message):
+            while data:
+                data = data[os.write(self.to, data) :]
