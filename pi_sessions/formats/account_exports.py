@@ -1,6 +1,7 @@
 """What exports of accounts have in common (ChatGPT, Claude.ai): one large file of conversations, read one by one.
 
-A conversation is held at a time. What a damaged stretch of the file cost is reported with the conversation beside it.
+A conversation is held at a time, and of a huge one a message. What a damaged stretch of the file cost is reported with
+the conversation beside it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pi_sessions.formats.json_items import JsonItems
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pi_sessions.formats.parsed import ParsedSession
     from pi_sessions.stored import JsonObject
@@ -21,7 +22,9 @@ def read_conversations(
     title: str,
     is_conversation: Callable[[JsonObject], bool],
     is_part: Callable[[JsonObject], bool],
-    make: Callable[[JsonObject, list[JsonObject] | None, int], ParsedSession | None],
+    make: Callable[[JsonObject, Iterable[JsonObject] | None, int], ParsedSession | None],
+    *,
+    many: str,
 ) -> Iterator[ParsedSession]:
     """Read the conversations of a file.
 
@@ -32,11 +35,12 @@ def read_conversations(
         is_part: Whether an object is worth keeping of a conversation that is torn.
         make: Returns the session of a conversation; its second argument are the whole parts of a torn one, its third
             the time of the file. None where there is nothing to keep.
+        many: Field of a conversation that holds its messages; that of a huge one holds `Parts`.
 
     Raises:
         SourceError: the file cannot be read or holds no conversation.
     """
-    items = JsonItems(path, is_conversation, is_part)
+    items = JsonItems(path, is_conversation, is_part, many=(many,))
     waiting: ParsedSession | None = None
     for item in items:
         if item.parts is None and not is_conversation(item.value):

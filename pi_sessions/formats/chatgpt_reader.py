@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import sys
 
 from pi_sessions.errors import SourceError
 from pi_sessions.formats.account_exports import read_conversations
@@ -30,11 +31,12 @@ from pi_sessions.formats.foreign_values import (
     time_of,
     usage_of,
 )
+from pi_sessions.formats.json_items import Parts
 from pi_sessions.formats.pi_reader import open_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from pi_sessions.formats.parsed import ParsedSession
@@ -52,7 +54,7 @@ _KNOWN = ("id", "conversation_id", "title", "mapping", "current_node", "create_t
 
 def is_conversation(value: JsonObject) -> bool:
     """Whether an object is a conversation."""
-    return isinstance(value.get("mapping"), dict)
+    return isinstance(value.get("mapping"), dict | Parts)
 
 
 def is_node(value: JsonObject) -> bool:
@@ -64,15 +66,27 @@ def read_export(path: str) -> Iterator[ParsedSession]:
     """Read the conversations of a file; arguments and errors as `chatgpt.read`."""
     pictures = _Pictures(os.path.dirname(os.path.abspath(path)))
 
-    def make(value: JsonObject, parts: list[JsonObject] | None, mtime_ms: int) -> ParsedSession | None:
-        nodes = parts if parts is not None else _nodes(value)
-        return _Conversation(path, value, pictures).read(nodes, mtime_ms) if nodes or parts is None else None
+    def make(value: JsonObject, parts: Iterable[JsonObject] | None, mtime_ms: int) -> ParsedSession | None:
+        nodes = _Nodes(parts if parts is not None else value["mapping"])
+        is_empty = parts is not None and next(iter(nodes), None) is None
+        return None if is_empty else _Conversation(path, value, pictures).read(nodes, mtime_ms)
 
-    return read_conversations(path, "ChatGPT", is_conversation, is_node, make)
+    return read_conversations(path, "ChatGPT", is_conversation, is_node, make, many="mapping")
 
 
-def _nodes(value: JsonObject) -> list[JsonObject]:
-    return [{**node, "id": key} for key, node in value["mapping"].items() if isinstance(node, dict)]
+class _Nodes:
+    """The nodes of a conversation, which can be gone through several times; equal ids are the same text."""
+
+    def __init__(self, given: Iterable[JsonObject] | Parts | JsonObject) -> None:
+        self._given = given
+
+    def __iter__(self) -> Iterator[tuple[str, JsonObject]]:
+        given = self._given
+        named = given.items() if isinstance(given, dict) else given
+        for node in named:
+            key, value = (node.get("id"), node) if isinstance(node, dict) else node
+            if isinstance(value, dict):
+                yield sys.intern(text_of(key)), value
 
 
 class _Pictures:
@@ -122,22 +136,30 @@ class _Conversation:
         self._calls: dict[str, str] = {}
         self._rows = RowCount()
 
-    def read(self, nodes: list[JsonObject], mtime_ms: int) -> ParsedSession:
+    def read(self, nodes: _Nodes, mtime_ms: int) -> ParsedSession:
         """Make the entries of all nodes and return the session."""
         about = {name: value for name, value in self.value.items() if name not in ("mapping",)}
         self._rows.take(about, header=True)
-        self._parents = {text_of(node.get("id")): node.get("parent") for node in nodes}
-        messages = {text_of(node["id"]): node.get("message") for node in nodes}
-        for node_id, message in messages.items():
+        count = 0
+        for node_id, node in nodes:
+            count += 1
+            parent, message = node.get("parent"), node.get("message")
+            self._parents[node_id] = sys.intern(parent) if isinstance(parent, str) else None
+            self._calls.pop(node_id, None)
             if isinstance(message, dict) and _addressee(message) is not None:
                 self._calls[node_id] = _addressee(message) or ""
-        for node_id, message in messages.items():
-            number = self._rows.take(message)
-            if isinstance(message, dict):
-                self._node(node_id, message, number)
+        # Of several with one id the last counts.
+        repeated = count > len(self._parents)
+        last = {node_id: place for place, (node_id, _node) in enumerate(nodes)} if repeated else {}
+        for place, (node_id, node) in enumerate(nodes):
+            if last.get(node_id, place) == place:
+                message = node.get("message")
+                number = self._rows.take(message)
+                if isinstance(message, dict):
+                    self._node(node_id, message, number)
         for entry in self.builder.entries:
             entry.parent_id = self._above(entry.parent_id)
-        return self._finish(nodes, mtime_ms)
+        return self._finish(mtime_ms)
 
     def _above(self, node_id: str | None) -> str | None:
         """Return the nearest node at or above one that gave an entry; a missing one is left for the report."""
@@ -243,7 +265,7 @@ class _Conversation:
                     blocks.append({**part, "type": text_of(pointer) or text_of(kind) or "part"})
         return blocks
 
-    def _finish(self, nodes: list[JsonObject], mtime_ms: int) -> ParsedSession:
+    def _finish(self, mtime_ms: int) -> ParsedSession:
         value = self.value
         session_id = text_of(value.get("conversation_id")) or text_of(value.get("id"))
         rest = {
@@ -252,7 +274,7 @@ class _Conversation:
         title = line_of(value.get("title"))
         current = value.get("current_node")
         return self.builder.finish(
-            id=session_id or f"{NAME}-{text_of(nodes[0]['id']) if nodes else 'empty'}",
+            id=session_id or f"{NAME}-{next(iter(self._parents), 'empty')}",
             header={"chatgpt": rest} if rest else {},
             created_ms=time_of(value.get("create_time")),
             leaf=self._above(current) if isinstance(current, str) else None,

@@ -14,11 +14,12 @@ from pi_sessions.formats.building import SessionBuilder
 from pi_sessions.formats.claude_ai import IMPORTER
 from pi_sessions.formats.foreign_database import RowCount
 from pi_sessions.formats.foreign_values import line_of, objects_of, text_block, text_of, time_of, usage_of
+from pi_sessions.formats.json_items import Parts
 from pi_sessions.formats.parsed import Repair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from pi_sessions.formats.parsed import ParsedSession
@@ -32,7 +33,7 @@ _KNOWN = ("uuid", "name", "created_at", "updated_at", "chat_messages", "current_
 
 def is_conversation(value: JsonObject) -> bool:
     """Whether an object is a conversation."""
-    return isinstance(value.get("chat_messages"), list) and isinstance(value.get("uuid"), str)
+    return isinstance(value.get("chat_messages"), list | Parts) and isinstance(value.get("uuid"), str)
 
 
 def is_message(value: JsonObject) -> bool:
@@ -43,11 +44,12 @@ def is_message(value: JsonObject) -> bool:
 def read_export(path: str) -> Iterator[ParsedSession]:
     """Read the conversations of a file; arguments and errors as `claude_ai.read`."""
 
-    def make(value: JsonObject, parts: list[JsonObject] | None, mtime_ms: int) -> ParsedSession | None:
-        messages = parts if parts is not None else value["chat_messages"]
-        return _Conversation(path, value).read(messages, mtime_ms) if messages or parts is None else None
+    def make(value: JsonObject, parts: Iterable[JsonObject] | None, mtime_ms: int) -> ParsedSession | None:
+        if parts is not None and next(iter(parts), None) is None:
+            return None
+        return _Conversation(path, value).read(parts if parts is not None else value["chat_messages"], mtime_ms)
 
-    return read_conversations(path, "Claude.ai", is_conversation, is_message, make)
+    return read_conversations(path, "Claude.ai", is_conversation, is_message, make, many="chat_messages")
 
 
 class _Conversation:
@@ -60,7 +62,7 @@ class _Conversation:
         self._last: dict[str, str] = {}
         self._model = text_of(value.get("model"))
 
-    def read(self, messages: list[Any], mtime_ms: int) -> ParsedSession:
+    def read(self, messages: Iterable[Any], mtime_ms: int) -> ParsedSession:
         """Make the entries of all messages and return the session."""
         value = self.value
         self._rows.take({name: each for name, each in value.items() if name != "chat_messages"}, header=True)

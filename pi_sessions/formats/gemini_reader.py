@@ -19,7 +19,7 @@ from pi_sessions.formats.compressed import inner_name
 from pi_sessions.formats.foreign_database import RowCount
 from pi_sessions.formats.foreign_values import line_of, object_of, objects_of, result_message, text_of, time_of
 from pi_sessions.formats.gemini import IMPORTER, MESSAGE_KINDS, is_chat, is_message, is_record
-from pi_sessions.formats.json_items import JsonItems
+from pi_sessions.formats.json_items import JsonItems, Parts
 from pi_sessions.formats.json_lines import JsonLines
 from pi_sessions.formats.parsed import ChildOf, Repair
 from pi_sessions.formats.pi_reader import open_source
@@ -69,18 +69,18 @@ def _read_lines(path: str) -> ParsedSession:
 
 
 def _read_object(path: str) -> ParsedSession:
-    items = JsonItems(path, is_chat, is_message)
+    items = JsonItems(path, is_chat, is_message, many=("messages",))
     rows = RowCount()
     log = _Log(path, lambda line, what: None)
     for item in items:
         given = item.parts if item.parts is not None else item.value.get("messages", [])
         about = {name: value for name, value in item.value.items() if name != "messages"}
-        if item.parts is None and not is_chat(item.value):
+        if item.parts is None and not (is_chat(item.value) or isinstance(given, Parts)):
             log.take(rows.take(about), about)
             continue
         if about:
             log.take(rows.take(about, header=True), about)
-        for message in given if isinstance(given, list) else []:
+        for message in given:
             log.take(rows.take(message), message)
     log.check()
     tree = ChatTree(path)

@@ -28,6 +28,7 @@ from pi_sessions.formats.foreign_values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from pi_sessions.formats.foreign_database import RowCount
@@ -310,7 +311,7 @@ def _usage(given: object) -> JsonObject:
     )
 
 
-def opening_of(items: list[JsonObject]) -> str:
+def opening_of(items: Iterable[JsonObject]) -> str:
     """Return what tells conversations apart: everything up to the first message of a user."""
     told: list[str] = []
     for item in items:

@@ -18,12 +18,11 @@ from pi_sessions.formats.foreign_values import (
     json_of,
     line_of,
     object_of,
-    objects_of,
     text_of,
     time_of,
     usage_of,
 )
-from pi_sessions.formats.json_items import JsonItems
+from pi_sessions.formats.json_items import JsonItems, Parts
 from pi_sessions.formats.json_lines import JsonLines
 from pi_sessions.formats.message_lists import IMPORTER, is_conversation, is_message
 from pi_sessions.formats.message_lists_items import MessageList, opening_of
@@ -31,7 +30,7 @@ from pi_sessions.formats.pi_reader import open_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pi_sessions.formats.parsed import ParsedSession
     from pi_sessions.stored import JsonObject
@@ -47,7 +46,7 @@ class _Ids:
         self._stem = os.path.basename(inner_name(path)).rsplit(".", 1)[0] or "messages"
         self._given: Counter[str] = Counter()
 
-    def of(self, told: JsonObject, items: list[JsonObject]) -> str:
+    def of(self, told: JsonObject, items: Iterable[JsonObject]) -> str:
         """Return the id a list names, else one made of the file's name and the list's opening."""
         named = next((told[name] for name in _IDS if isinstance(told.get(name), str) and told[name]), None)
         made = named or f"{self._stem}-{opening_of(items)[:8]}"
@@ -58,14 +57,14 @@ class _Ids:
 def _conversation(path: str, ids: _Ids, value: JsonObject, rows: RowCount, mtime_ms: int) -> ParsedSession:
     """Return the session of an object that holds a list."""
     body = object_of(value.get("body")) or value
-    listed = body.get("messages", body.get("input"))
-    items = objects_of(listed)
+    given = body.get("messages", body.get("input"))
+    listed = given if isinstance(given, list | Parts) else ()
     made = MessageList(path, IMPORTER, model=text_of(body.get("model")))
     rest = {name: each for name, each in (value | body).items() if name not in (*_KNOWN, "body")}
     header_row = rows.take(rest, header=True)
     made.tools(body.get("tools"))
     made.system(body.get("system") or body.get("instructions"), rows.take(body.get("system")))
-    for item in listed if isinstance(listed, list) else []:
+    for item in listed:
         number = rows.take(item)
         if isinstance(item, dict):
             made.take(item, number)
@@ -74,7 +73,7 @@ def _conversation(path: str, ids: _Ids, value: JsonObject, rows: RowCount, mtime
     made.flush()
     times = (time_of(value.get(name)) for name in ("created_at", "create_time", "created", "timestamp"))
     return made.builder.finish(
-        id=ids.of(value, items),
+        id=ids.of(value, (item for item in listed if isinstance(item, dict))),
         header={"messageList": rest} if rest and header_row else {},
         leaf=made.leaf,
         created_ms=next((time for time in times if time is not None), None),
@@ -90,7 +89,8 @@ def read_json(path: str) -> Iterator[ParsedSession]:
         SourceError: it cannot be read or holds no message.
     """
     ids = _Ids(path)
-    items = JsonItems(path, lambda value: is_conversation(value) or is_message(value), is_message)
+    holds = ("messages", "input")
+    items = JsonItems(path, lambda value: is_conversation(value) or is_message(value), is_message, many=holds)
     single: MessageList | None = None
     rows = RowCount()
     opening: list[JsonObject] = []
@@ -99,7 +99,7 @@ def read_json(path: str) -> Iterator[ParsedSession]:
         yield from _read_nested(path, ids)
         return
     for item in items:
-        if is_conversation(item.value):
+        if is_conversation(item.value) or any(isinstance(item.value.get(name), Parts) for name in holds):
             count += 1
             session = _conversation(path, ids, item.value, RowCount(), items.mtime_ms)
             repairs, losses = items.take_notes()

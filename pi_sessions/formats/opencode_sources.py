@@ -10,8 +10,8 @@ import os
 
 from pi_sessions.errors import SourceError
 from pi_sessions.formats.foreign_database import ForeignDatabase, RowCount
-from pi_sessions.formats.foreign_values import json_of, object_of, objects_of, text_of, time_of
-from pi_sessions.formats.json_items import JsonItems
+from pi_sessions.formats.foreign_values import json_of, object_of, text_of, time_of
+from pi_sessions.formats.json_items import JsonItems, Parts
 from pi_sessions.formats.opencode import IMPORTER
 from pi_sessions.formats.opencode_next import NextSession
 from pi_sessions.formats.opencode_session import OpencodeSession, Part, parts_from
@@ -253,20 +253,24 @@ def read_exported(path: str) -> Iterator[ParsedSession]:
     Raises:
         SourceError: it cannot be read or holds no session.
     """
-    items = JsonItems(path, is_exported, _is_message)
+    items = JsonItems(path, is_exported, _is_message, many=("messages",))
     calls: dict[str, str] = {}
     count = 0
     for item in items:
-        messages = item.parts if item.parts is not None else objects_of(item.value.get("messages"))
+        listed = item.value.get("messages")
+        messages = item.parts if item.parts is not None else listed if isinstance(listed, list | Parts) else ()
+        first = next((message for message in messages if isinstance(message, dict)), None)
         info = object_of(item.value.get("info"))
-        if item.parts is not None and messages:
-            info = {"id": text_of(object_of(messages[0].get("info")).get("sessionID"))}
-        if not info or not (messages or is_exported(item.value)):
+        if item.parts is not None and first is not None:
+            info = {"id": text_of(object_of(first.get("info")).get("sessionID"))}
+        if not info or (first is None and not is_exported(item.value)):
             continue
         rows = RowCount()
         rows.take(info, header=True)
         session = OpencodeSession(path, IMPORTER, info, rows, calls)
         for message in messages:
+            if not isinstance(message, dict):
+                continue
             told = object_of(message.get("info"))
             number = rows.take(told)
             session.take(told, parts_from(message.get("parts"), rows), number)

@@ -7,7 +7,6 @@ each time. What the file holds belongs to nobody else: it has no name, and is go
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import deque
 
 from pydantic_core import from_json, to_json
@@ -38,6 +37,8 @@ class Spool:
     """A temporary file of texts, written at its end and read anywhere."""
 
     def __init__(self) -> None:
+        import tempfile
+
         folder = _FOLDER if os.path.isdir(_FOLDER) and os.access(_FOLDER, os.W_OK) else None
         self._file = tempfile.TemporaryFile(buffering=_BLOCK, dir=folder)  # noqa: SIM115 (closed in __del__)
         self._size = 0
