@@ -155,8 +155,9 @@ class _Transcript:
         for line in chain.held_back:
             self.lines.hold_back(line)
         if chain.held_back:
-            held = f"; lines left out: {', '.join(map(str, sorted(chain.held_back)))}" if len(chain.held_back) > 1 else ""
-            found = f"a compaction without its summary is left for a later import, when that is written{held}"
+            found = "a compaction without its summary is left for a later import, when that is written"
+            if len(chain.held_back) > 1:
+                found += f"; lines left out: {', '.join(map(str, sorted(chain.held_back)))}"
             builder.repairs.append(Repair(chain.held_back[-1], "unfinished", found))
         constant = {name: value for name, value in chain.constant.items() if name != "cwd"}
         told |= {

@@ -55,7 +55,7 @@ def unpacked(file: BinaryIO, path: str) -> BinaryIO:
     """Return a file's content, unpacked if its name and its first bytes say that it is packed.
 
     Args:
-        file: Open for reading, at its beginning; it is closed with what is returned.
+        file: Open for reading, buffered, at its beginning; it is closed with what is returned.
         path: Its name.
 
     Raises:
@@ -64,8 +64,8 @@ def unpacked(file: BinaryIO, path: str) -> BinaryIO:
     ending = next((each for each in ENDINGS if path.endswith(each)), None)
     if ending is None:
         return file
-    start = file.read(4)
-    file.seek(0)
+    assert isinstance(file, io.BufferedReader)
+    start = file.peek(4)[:4]
     if not start.startswith(_MAGICS[ending]) and not (ending == ZSTD and start[1:] == _EMPTY_FRAMES):
         return file
     try:

@@ -41,6 +41,10 @@ DATABASE_ENDINGS = frozenset((".db", ".sqlite", ".sqlite3"))
 SESSION, COMPANION = "session", "companion"
 ARCHIVE = ".zip"
 _MADE_BY_MACOS = "__MACOSX/"
+# What the data folders of tools hold beside sessions, as `Format.roots` leaves it out of folders.
+_BESIDE_SESSIONS = re.compile(
+    r"(^|/)(\.claude/(?!projects/)|\.codex/(?!sessions/|archived_sessions/)|\.gemini/(?!tmp/)|\.pi/(?!agent/sessions/))"
+)
 _ACCOUNT_EXPORT = re.compile(r"(^|/)conversations(-\d+)?\.json$")
 
 
@@ -387,7 +391,7 @@ def _in_archive(path: str, known: Callable[[str], Format | None], *, is_named: b
     met = False
     for name in sorted(members):
         inside = f"{path}/{name}"
-        if not _is_worth_a_look(name, members) or name.startswith(_MADE_BY_MACOS):
+        if not _is_worth_a_look(name, members) or name.startswith(_MADE_BY_MACOS) or _BESIDE_SESSIONS.search(name):
             continue
         found = _known_or_identified(inside, known)
         telling = inner_name(name).endswith(".jsonl") or _ACCOUNT_EXPORT.search(name) is not None

@@ -119,6 +119,25 @@ def test_a_zipped_data_folder_is_read_like_the_folder(tmp_path: Path, method: in
     assert [session.id for session in packed] == [session.id for session in plain]
 
 
+def test_what_a_zipped_data_folder_holds_beside_sessions_is_left_out(tmp_path: Path) -> None:
+    files = {f"home/.claude/projects/{name}": content for name, content in files_of(PROJECTS).items()}
+    files |= {"home/.claude/plugins/x.jsonl": b"no\n", "home/.codex/log/y.jsonl": b"no\n"}
+    files |= {f"home/.codex/sessions/{path.name}": path.read_bytes() for path in ROLLOUTS}
+    sessions = read_all(zipped(tmp_path / "home.zip", files))
+    assert len(sessions) == len(read_all(PROJECTS)) + len(ROLLOUTS)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_what_is_compressed_inside_an_archive_is_read_too(tmp_path: Path, ending: str) -> None:
+    raw = PACKERS[ending](ROLLOUTS[0].read_bytes())
+    archive = zipped(tmp_path / "a.zip", {f"{ROLLOUTS[0].name}{ending}": raw})
+    assert said(read_all(archive)[0]) == said(read_all(ROLLOUTS[0])[0])
+    (found,) = found_in(zipped(tmp_path / "b.zip", {f"{ROLLOUTS[0].name}{ending}": raw[:-9]}))
+    if found.format is not None:
+        (session,) = found.format.read(found.path)
+        assert any("compressed file is cut off" in loss.message for loss in session.losses)
+
+
 def test_a_member_can_be_named_by_itself(tmp_path: Path) -> None:
     archive = zipped(tmp_path / "both.zip", {"a/conversations.json": CLAUDE.read_bytes(), "b.jsonl": b"{}\n"})
     assert len(read_all(archive / "a" / "conversations.json")) == 2
@@ -432,7 +451,7 @@ def test_a_damaged_member_gives_no_session_at_all(tmp_path: Path) -> None:
 
 def test_an_archive_is_read_in_any_pieces(tmp_path: Path) -> None:
     content = os.urandom(50_000) * 3
-    file = compressed.unpacked(io.BytesIO(gzip.compress(content)), "a.gz")
+    file = compressed.unpacked(io.BufferedReader(io.BytesIO(gzip.compress(content))), "a.gz")
     assert b"".join(iter(lambda: file.read(777), b"")) == content
     assert not compressed.look_through(file)
 
