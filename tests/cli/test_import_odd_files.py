@@ -48,7 +48,9 @@ def everywhere(value: Any, odd: object) -> Iterator[Any]:
 LISTS = ["messages/anthropic.json", "messages/chat.json", "messages/responses.json", "claude-ai/conversations.json"]
 
 
-@pytest.mark.parametrize("file", [*LISTS, "gemini/session-2025-09-01T10-00-0b1c2d3e.json"])
+@pytest.mark.parametrize(
+    "file", [*LISTS, "gemini/session-2025-09-01T10-00-0b1c2d3e.json", "gemini/checkpoint-oven%20plan.json"]
+)
 def test_odd_kinds_anywhere_in_a_list_break_no_reader(tmp_path: Path, file: str) -> None:
     given = json.loads((FORMATS / file).read_bytes())
     path = tmp_path / "list.json"

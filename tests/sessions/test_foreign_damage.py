@@ -28,7 +28,12 @@ DUMPS = {
     "messages": "messages/agents.sql",
 }
 FILES = {
-    "gemini-cli": ("gemini/session-2026-09-01T10-00-0b1c2d3e.jsonl", "gemini/session-2025-09-01T10-00-0b1c2d3e.json"),
+    "gemini-cli": (
+        "gemini/session-2026-09-01T10-00-0b1c2d3e.jsonl",
+        "gemini/session-2025-09-01T10-00-0b1c2d3e.json",
+        "gemini/checkpoint-oven%20plan.json",
+    ),
+    "pi-session": ("pi-session/export.json",),
     "goose": ("goose/20250220_090000.jsonl",),
     "messages": (
         "messages/fine-tune.jsonl",

@@ -239,6 +239,20 @@ def test_a_compressed_export_is_the_same(tmp_path: Path, store: SessionStore, fu
     assert [entry.to_dict() for entry in packed.entries] == [entry.to_dict() for entry in plain.entries]
 
 
+def test_a_file_of_version_1_is_read_for_ever(tmp_path: Path, other: SessionStore) -> None:
+    text = (FORMATS / "pi-session" / "export.json").read_text("utf-8")
+    session = read_back(tmp_path, text)
+    assert (session.id, session.name, session.leaf) == ("0195c0de-0000-7000-8000-00000000000a", "Bakery", "e008")
+    assert [entry.type for entry in session.entries] == ["message"] * 6 + ["compaction", "x_unknown"]
+    assert session.labels == {"e002": ("good", START_MS)}
+    assert session.state is not None
+    assert session.state.branches == (("main", "e004"), ("side", "e008"), ("start", None))
+    assert (session.state.current, session.state.pinned, session.state.archived) == ("side", True, False)
+    other.import_session(session)
+    assert other.tips(session.id) == ["e005"]
+    assert facts_of(exported(other, session.id)) == facts_of(text)
+
+
 def test_an_export_of_a_later_version_is_refused(tmp_path: Path, store: SessionStore, full: str) -> None:
     path = tmp_path / "export.json"
     for indent in (None, 1):
