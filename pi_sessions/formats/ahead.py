@@ -19,12 +19,9 @@ from pi_sessions.stored import StoredEntry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import queue
     import subprocess
-    import threading
     from collections.abc import Iterable, Iterator
-    from socket import socket
-    from typing import Any
+    from typing import IO, Any
 
     from pi_sessions.formats.parsed import ParsedSession
     from pi_sessions.formats.registry import Format
@@ -35,12 +32,11 @@ if TYPE_CHECKING:
 LEAST_BYTES = 24 << 20
 # The texts of larger files would have to wait in both processes.
 MOST_BYTES = 32 << 20
-# Few large messages: this process, busy storing, lets its thread receive some of them a second only.
 _CHARS_AT_ONCE = 3 << 20
-_MESSAGES_WAITING = 6
+# Messages lie in so many files, which are used in turns.
+_FILES = 6
 _LENGTH = 8
-_MOMENT_S = 0.05
-_COMMAND = "from pi_sessions.formats.ahead import serve; serve()"
+_COMMAND = "import sys; from pi_sessions.formats.ahead import serve; serve(*map(int, sys.argv[1:]))"
 # What messages hold. For each source: its stamp; for each session its entries, then the rest; whether it was whole.
 _BEGIN, _ENTRIES, _SESSION, _END = range(4)
 
@@ -60,8 +56,8 @@ class ReadAhead:
         self._place = {job: place for place, job in enumerate(self._jobs)}
         self._at = -1
         self._process: subprocess.Popen[bytes] | None = None
-        self._thread: threading.Thread | None = None
-        self._waiting: queue.Queue[bytearray | None]
+        self._files: list[IO[bytes]] = []
+        self._received = 0
         self._parts: Iterator[Part] = iter(())
 
     def __enter__(self) -> ReadAhead:
@@ -90,56 +86,54 @@ class ReadAhead:
 
     def _begin(self) -> None:
         import pickle
-        import queue
-        import socket
         import subprocess
-        import threading
+        import tempfile
 
-        # -P: what lies in the current directory is not imported.
-        command = (sys.executable, "-P", "-c", _COMMAND)
-        # A socket gives a whole message in one call; a pipe gives it in pieces, each of which costs a turn.
-        ours, theirs = socket.socketpair()
         try:
+            self._files = [tempfile.TemporaryFile(buffering=0) for _ in range(_FILES)]  # noqa: SIM115 (`_end` closes)
+            places = [file.fileno() for file in self._files]
+            # -P: what lies in the current directory is not imported.
+            command = (sys.executable, "-P", "-c", _COMMAND, *map(str, places))
             pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-            process = subprocess.Popen(command, stdin=pipe, stdout=theirs.fileno(), stderr=nowhere)
-        except OSError:
-            ours.close()
-            return
-        finally:
-            theirs.close()
-        self._process = process
-        self._waiting = queue.Queue(_MESSAGES_WAITING)
-        self._thread = threading.Thread(target=self._receive, args=(ours,), daemon=True)
-        self._thread.start()
-        assert process.stdin is not None
-        try:
-            with process.stdin as jobs:
-                pickle.dump(self._jobs, jobs)
+            self._process = subprocess.Popen(
+                command, bufsize=0, stdin=pipe, stdout=pipe, stderr=nowhere, pass_fds=places
+            )
+            jobs = pickle.dumps(self._jobs)
+            self._answer(len(jobs).to_bytes(_LENGTH, "little") + jobs)
         except OSError:
             self._end()
 
-    def _receive(self, ours: socket) -> None:
-        """Collect messages, so that the other process need not wait whenever this one stores; None ends them."""
-        with ours:
-            while size := int.from_bytes(_received(ours, _LENGTH), "little"):
-                message = _received(ours, size)
-                if len(message) < size:
-                    break
-                self._waiting.put(message)
-        self._waiting.put(None)
+    def _answer(self, data: bytes) -> None:
+        """Write to the other process; where it is gone, that is seen when it is listened to."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            write_all(self._process.stdin.fileno(), data)
 
     def _end(self) -> None:
-        import queue
-
         process, self._process = self._process, None
-        if process is None or self._thread is None:
-            return
-        process.kill()
-        while self._thread.is_alive():
-            # It may wait for room.
-            with suppress(queue.Empty):
-                self._waiting.get(timeout=_MOMENT_S)
-        process.wait()
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                assert pipe is not None
+                pipe.close()
+        for file in self._files:
+            file.close()
+        self._files = []
+
+    def _receive(self) -> bytes | None:
+        """Return the next message, None when there will be none."""
+        if self._process is None:
+            return None
+        assert self._process.stdout is not None
+        size = int.from_bytes(read_all(self._process.stdout.fileno(), _LENGTH), "little")
+        message = os.pread(self._files[self._received % _FILES].fileno(), size, 0)
+        if not size or len(message) < size:
+            return None
+        self._received += 1
+        self._answer(b".")
+        return message
 
     # --- messages -------------------------------------------------------------------------------------------------
 
@@ -148,7 +142,7 @@ class ReadAhead:
         import pickle
 
         while (part := next(self._parts, None)) is None:
-            message = self._waiting.get() if self._process is not None else None
+            message = self._receive()
             if message is None:
                 self._end()
                 return None
@@ -200,31 +194,40 @@ def _has_two_cores() -> bool:
     return (len(usable(0)) if usable is not None else os.cpu_count() or 1) > 1
 
 
-def _received(ours: socket, size: int) -> bytearray:
-    """Return so many bytes, fewer when the other end is closed."""
-    import socket
+def read_all(place: int, size: int) -> bytes:
+    """Return so many bytes of a pipe, fewer at its end."""
+    data = b""
+    while len(data) < size and (more := os.read(place, size - len(data))):
+        data += more
+    return data
 
-    data = bytearray(size)
-    at = 0
-    with suppress(OSError):
-        while at < size and (count := ours.recv_into(memoryview(data)[at:], size - at, socket.MSG_WAITALL)):
-            at += count
-    return data[:at] if at < size else data
+
+def write_all(place: int, data: bytes) -> None:
+    """Write bytes to a pipe."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(place, rest) :]
 
 
 # --- the second process -----------------------------------------------------------------------------------------------
 
 
-def serve() -> None:
-    """Read the sources named on standard input and hand them over on standard output."""
+def serve(*files: int) -> None:
+    """Read the sources named on standard input and hand them over.
+
+    Args:
+        files: Descriptors of the files for messages. The length of a message on standard output says that it is there,
+            a byte on standard input that its file is free again.
+    """
     import pickle
     import signal
 
     # Ctrl-C reaches both; the first process ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    out = _Out(os.dup(1))
+    out = _Out(os.dup(1), files)
     os.dup2(2, 1)
-    for path, name in pickle.load(sys.stdin.buffer):
+    jobs = read_all(0, int.from_bytes(read_all(0, _LENGTH), "little"))
+    for path, name in pickle.loads(jobs):
         format = format_named(name)
         assert format is not None
         try:
@@ -247,13 +250,17 @@ class _Out:
     """Sends parts, many in one message.
 
     Args:
-        to: File descriptor.
+        to: Pipe for lengths.
+        files: For messages, in turns.
     """
 
-    def __init__(self, to: int) -> None:
+    def __init__(self, to: int, files: tuple[int, ...]) -> None:
         self.to = to
+        self.files = files
         self._parts: list[Part] = []
         self._chars = 0
+        self._sent = 0
+        self._free = len(files)
 
     def add(self, kind: int, told: object) -> None:
         """Add a part to the message."""
@@ -274,11 +281,23 @@ class _Out:
         self.add(_SESSION, session.replace(entries=()))
 
     def send(self) -> None:
-        """Send the message."""
+        """Send the message, when a file is free."""
         import pickle
 
-        message = memoryview(pickle.dumps(self._parts, pickle.HIGHEST_PROTOCOL))
+        message = pickle.dumps(self._parts, pickle.HIGHEST_PROTOCOL)
         self._parts, self._chars = [], 0
-        for data in (memoryview(len(message).to_bytes(_LENGTH, "little")), message):
-            while data:
-                data = data[os.write(self.to, data) :]
+        if not self._free:
+            self.wait()
+        place = self.files[self._sent % len(self.files)]
+        os.lseek(place, 0, os.SEEK_SET)
+        write_all(place, message)
+        write_all(self.to, len(message).to_bytes(_LENGTH, "little"))
+        self._sent += 1
+        self._free -= 1
+
+    def wait(self) -> None:
+        """Wait until a file is free."""
+        free = len(os.read(0, len(self.files)))
+        if not free:
+            raise SystemExit
+        self._free += free
