@@ -119,12 +119,27 @@ class Chain:
             self._assistant(node, record, message, time_ms)
         elif kind == "system" and record.get("subtype") == "compact_boundary":
             self._boundary(node, record, time_ms)
-        else:
+        elif MARK not in record or not self._written_by_us(node, record, time_ms):
             subtype = record.get("subtype")
             name = f"{kind}.{subtype}" if isinstance(subtype, str) else str(kind)
             data: JsonObject = {key: record[key] for key in ("type", "message", "toolUseResult") if key in record}
             data |= self._rest(record)
             self._note(node, self.builder.custom(name, data, **self._at(node, record, time_ms)))
+
+    def _written_by_us(self, node: Node, record: JsonObject, time_ms: int | None) -> bool:
+        """Take in what our exporter wrote for Claude Code alone, or as a note because no record says it."""
+        mark = mark_of(record)
+        above = self.named.get(node.parent or "")
+        if mark.get("made") is True and above is not None:
+            # What goes on behind it goes on behind the entry it stands for.
+            self.named[node.uuid] = above
+            return True
+        fields = mark.get("compaction")
+        if not isinstance(fields, dict):
+            return False
+        entry = self.builder.add("compaction", fields, **self._at(node, record, time_ms))
+        self._note(node, entry, appendage=False)
+        return True
 
     def _learn(self, record: JsonObject) -> None:
         """Take in what nearly every record repeats."""

@@ -15,6 +15,7 @@ from pi_sessions.formats import export_losses as words
 from pi_sessions.formats.claude_code import CHAIN
 from pi_sessions.formats.claude_code_chain import NAME
 from pi_sessions.formats.claude_code_records import first_text, stop_reason, usage_of
+from pi_sessions.formats.edited import as_edited, edits_of
 from pi_sessions.formats.foreign_ids import MARK, as_uuid
 from pi_sessions.formats.foreign_writer import ForeignWriter, marked, unlike
 from pi_sessions.stored import dump
@@ -77,6 +78,15 @@ class _Writer(ForeignWriter):
             for entry in export.entries
             if entry.type == "context_edit" and entry.fields.get("replacement", 0) is None
         }
+        # What a compaction keeps is said by what it names: an omitted entry among it goes out as it is.
+        self._on_path = {entry.id for entry in export.path()}
+        compactions = [entry for entry in export.path() if entry.type == "compaction"]
+        named = {each.id for entry in compactions for each in self._kept_path(entry)}
+        self.edits = {
+            target: replacement
+            for target, replacement in edits_of(export).items()
+            if replacement is not None or target not in named
+        }
         # Entry -> uuid of the record its children go on behind.
         self._end: dict[str, str | None] = {}
         self._calls: dict[str, str] = {}
@@ -105,30 +115,37 @@ class _Writer(ForeignWriter):
         at = self._end.get(path[-1].id) if path else None
         if at is None or len(path) == len(self.export.entries):
             return
+        if any(entry.parent_id == path[-1].id for entry in self.export.entries):
+            tip: JsonObject = {"parentUuid": at, **self.base, "type": "system", "subtype": "informational"}
+            tip |= {"content": "The conversation goes on here", "level": "info", "uuid": as_uuid(path[-1].id, "tip")}
+            if path[-1].time_ms is not None:
+                tip["timestamp"] = format_time(path[-1].time_ms)
+            self._put({**tip, MARK: {"made": True}})
         asked = [entry.message for entry in path if entry.message is not None and entry.message.get("role") == "user"]
         prompt = first_text(asked[-1].get("content")) if asked else ""
         told = {"type": "last-prompt", "lastPrompt": prompt[:_PROMPT], "leafUuid": at, "sessionId": self.session_id}
         self._put({**told, MARK: {"made": True}})
 
     def _ordered(self) -> list[StoredEntry]:
-        """Return the entries with the path to the leaf last: the newest record is the leaf."""
-        path = self.export.path()
+        """Return the entries, none before its parent; the path ends last: the newest record is where one goes on."""
         if not self.export.whole_tree:
-            return path
-        on_path = {entry.id for entry in path}
-        return [entry for entry in _parents_first(self.export.entries) if entry.id not in on_path] + path
+            return self.export.path()
+        below: dict[str | None, list[StoredEntry]] = {}
+        for entry in self.export.entries:
+            below.setdefault(entry.parent_id if entry.parent_id in self.by_id else None, []).append(entry)
+        ordered: list[StoredEntry] = []
+        ready: list[StoredEntry] = []
+        children = below.get(None, [])
+        while children or ready:
+            ready += [each for each in children if each.id in self._on_path]
+            ready += [each for each in reversed(children) if each.id not in self._on_path]
+            ordered.append(ready.pop())
+            children = below.get(ordered[-1].id, [])
+        return ordered
 
     def _parent(self, entry: StoredEntry) -> str | None:
-        """Return the uuid a child of the entry's parent hangs under; parents that come later have known uuids."""
-        parent = entry.parent_id
-        seen: set[str] = set()
-        while parent is not None and parent not in self._end and parent not in seen:
-            seen.add(parent)
-            above = self.by_id.get(parent)
-            if above is None or above.type == "message":
-                return self._uuid(above) if above is not None else None
-            parent = above.parent_id
-        return self._end.get(parent) if parent is not None else None
+        """Return the uuid of the record behind which an entry's record stands."""
+        return self._end.get(entry.parent_id) if entry.parent_id is not None else None
 
     def _uuid(self, entry: StoredEntry) -> str:
         return as_uuid(entry.id)
@@ -157,19 +174,19 @@ class _Writer(ForeignWriter):
     # --- entries --------------------------------------------------------------------------------------------------
 
     def _entry(self, entry: StoredEntry) -> None:
-        message = entry.message
-        if message is not None:
+        if entry.message is not None:
+            message, original = as_edited(entry.id, entry.message, self.edits)
             role = message.get("role")
             if role == "user":
-                self._user(entry, message)
+                self._user(entry, message, original)
             elif role == "assistant":
-                self._assistant(entry, message)
+                self._assistant(entry, message, original)
             elif role == "toolResult":
-                self._result(entry, message)
+                self._result(entry, message, original)
             else:
                 self._as_text(entry, str(role))
         elif entry.type == "compaction":
-            self._compaction(entry)
+            self._compaction(entry) if entry.id in self._on_path else self._compaction_aside(entry)
         elif entry.type == "custom_message":
             self._custom_message(entry)
         elif entry.type == "custom":
@@ -187,8 +204,9 @@ class _Writer(ForeignWriter):
         elif entry.id not in self._consumed and (word := words.kind_word(entry.type)):
             self.losses[word] += 1
 
-    def _user(self, entry: StoredEntry, message: JsonObject) -> None:
+    def _user(self, entry: StoredEntry, message: JsonObject, original: JsonObject) -> None:
         content, more = self._asked(message)
+        more |= original
         own = {"message": {"role": "user", "content": content}, **_rest(message)}
         self._chain(entry, "user", own, mark=marked(unlike(message, {"timestamp": entry.time_ms}), more))
 
@@ -203,7 +221,7 @@ class _Writer(ForeignWriter):
                 self.losses[f"{block.get('type')} in a message"] += 1
         return [block for block in blocks if _is_asked(block)], {"content": content}
 
-    def _assistant(self, entry: StoredEntry, message: JsonObject) -> None:
+    def _assistant(self, entry: StoredEntry, message: JsonObject, original: JsonObject) -> None:
         rest = _rest(message)
         request = rest.pop("requestId", None)
         usage: JsonObject = {
@@ -256,6 +274,7 @@ class _Writer(ForeignWriter):
                 f"{block.get('type')} in an answer" for block in blocks if block.get("type") not in _SAID
             )
             blocks = [block for block in blocks if block.get("type") in _SAID]
+        mark = marked(mark, original)
         for part, block in enumerate(blocks or [None]):
             content = [] if block is None else [block]
             at = self._chain(entry, "assistant", {"message": {**own, "content": content}, **rest}, part=part, mark=mark)
@@ -284,9 +303,10 @@ class _Writer(ForeignWriter):
                 found.append(_block(block))
         return found
 
-    def _result(self, entry: StoredEntry, message: JsonObject) -> None:
+    def _result(self, entry: StoredEntry, message: JsonObject, original: JsonObject) -> None:
         call = str(message.get("toolCallId") or "")
         content, more = self._asked(message)
+        more |= original
         block: JsonObject = {"type": "tool_result", "tool_use_id": call, "content": content}
         if message.get("isError"):
             block["is_error"] = True
@@ -379,23 +399,32 @@ class _Writer(ForeignWriter):
         self._put(record)
         self._end[entry.id] = kept[-1] if kept else summary_uuid
 
-    def _kept(self, entry: StoredEntry) -> list[str]:
-        """Return the uuids of the records a compaction keeps."""
+    def _compaction_aside(self, entry: StoredEntry) -> None:
+        """Write a compaction of another branch as a note: Claude Code forgets what stands before any boundary."""
+        own = {"subtype": "informational", "content": "Conversation compacted on another branch", "level": "info"}
+        self._chain(entry, "system", own, mark={"compaction": entry.fields})
+
+    def _kept_path(self, entry: StoredEntry) -> list[StoredEntry]:
+        """Return the entries from the first one a compaction keeps to the one before it."""
         first = entry.fields.get("firstKeptEntryId")
         path: list[StoredEntry] = []
         above = self.by_id.get(entry.parent_id or "")
         while above is not None and len(path) < len(self.by_id):
             path.append(above)
             if above.id == first:
-                break
+                return path[::-1]
             above = self.by_id.get(above.parent_id or "")
-        if not path or path[-1].id != first:
-            return []
+        return []
+
+    def _kept(self, entry: StoredEntry) -> list[str]:
+        """Return the uuids of the records a compaction keeps."""
+        path = self._kept_path(entry)
+        among = {each.id for each in path}
         for edit in self.export.entries:
-            if edit.type == "context_edit" and edit.fields.get("targetId") in {each.id for each in path}:
+            if edit.type == "context_edit" and edit.fields.get("targetId") in among:
                 self._consumed.add(edit.id)
         kept: list[str] = []
-        for each in reversed(path):
+        for each in path:
             end = self._end.get(each.id)
             if each.type in ("message", "custom_message") and each.id not in self.omitted and end is not None:
                 parts = [as_uuid(each.id), *(as_uuid(each.id, str(part)) for part in range(1, _parts(each)))]
@@ -441,9 +470,3 @@ def _block(block: JsonObject) -> JsonObject:
     if kind == "text":
         return {name: value for name, value in block.items() if name not in _PRIVATE}
     return block
-
-
-def _parents_first(entries: tuple[StoredEntry, ...]) -> list[StoredEntry]:
-    from pi_sessions.import_merge import in_tree_order
-
-    return [entry for _place, entry in in_tree_order(entries)]

@@ -18,6 +18,7 @@ from pi_sessions.formats import codex_items as items
 from pi_sessions.formats import export_losses as words
 from pi_sessions.formats.codex import ITEM_KINDS, LINE_KINDS
 from pi_sessions.formats.codex_reader import NAME
+from pi_sessions.formats.edited import as_edited, edits_of
 from pi_sessions.formats.foreign_ids import MARK, as_uuid
 from pi_sessions.formats.foreign_writer import ForeignWriter, marked, unlike
 from pi_sessions.stored import dump
@@ -77,6 +78,7 @@ class _Writer(ForeignWriter):
         }
         for name in _LAYOUT:
             self.meta.pop(name, None)
+        self.edits = edits_of(export)
         self._time = self.meta["timestamp"]
         self._model = ""
         self._effort: str | None = None
@@ -108,16 +110,16 @@ class _Writer(ForeignWriter):
         self._out.append(dump(line) + "\n")
 
     def _entry(self, entry: StoredEntry) -> None:
-        message = entry.message
         mark: JsonObject = {"id": entry.id}
-        if message is not None:
+        if entry.message is not None:
+            message, original = as_edited(entry.id, entry.message, self.edits)
             role = message.get("role")
             if role == "user":
-                self._question(entry, message, mark)
+                self._question(entry, message, mark, original)
             elif role == "assistant":
-                self._assistant(entry, message, mark)
+                self._assistant(entry, message, mark, original)
             elif role == "toolResult":
-                self._result(entry, message, mark)
+                self._result(entry, message, mark, original)
             else:
                 self._as_text(entry, str(role))
         elif entry.type == "compaction":
@@ -153,8 +155,9 @@ class _Writer(ForeignWriter):
 
     # --- messages -------------------------------------------------------------------------------------------------
 
-    def _question(self, entry: StoredEntry, message: JsonObject, mark: JsonObject) -> None:
+    def _question(self, entry: StoredEntry, message: JsonObject, mark: JsonObject, original: JsonObject) -> None:
         content, more = self._asked(message)
+        more |= original
         mark = {**mark, **_plain(message), **marked(unlike(message, {"timestamp": entry.time_ms}, "claudeCode"), more)}
         text = "\n".join(part["text"] for part in content if part["type"] == "input_text")
         if items.injected_kind(text) is not None:
@@ -174,7 +177,7 @@ class _Writer(ForeignWriter):
         self.losses.update(f"{part.get('type')} in a message" for part in found if not _is_asked(part))
         return content, {"content": message.get("content")}
 
-    def _assistant(self, entry: StoredEntry, message: JsonObject, mark: JsonObject) -> None:
+    def _assistant(self, entry: StoredEntry, message: JsonObject, mark: JsonObject, original: JsonObject) -> None:
         model = str(message.get("model") or "")
         if model and model != self._model:
             self._turn_context(model, self._effort, {})
@@ -188,7 +191,7 @@ class _Writer(ForeignWriter):
             "stopReason": "toolUse" if calls else "stop",
             "usage": items.usage_of(_last_usage(message)),
         }
-        mark = {**mark, **unlike(message, read, "claudeCode")}
+        mark = {**mark, **marked(unlike(message, read, "claudeCode"), original)}
         written = 0
         for block in message.get("content") or []:
             item = self._item(block, message)
@@ -245,8 +248,9 @@ class _Writer(ForeignWriter):
         info = {"total_token_usage": dict(self._total), "last_token_usage": last, "model_context_window": None}
         self._put("event_msg", {"type": "token_count", "info": info, "rate_limits": None})
 
-    def _result(self, entry: StoredEntry, message: JsonObject, mark: JsonObject) -> None:
+    def _result(self, entry: StoredEntry, message: JsonObject, mark: JsonObject, original: JsonObject) -> None:
         content, more = self._asked(message)
+        more |= original
         kind = message.get("codexKind")
         item: JsonObject = {"type": kind if kind in items.OUTPUTS else "function_call_output"}
         item["call_id"] = message.get("toolCallId")
@@ -346,7 +350,7 @@ class _Writer(ForeignWriter):
         start = ids.index(first) if first in ids else len(ids)
         inner = _Writer(self.export)
         for each in self._path[start : ids.index(entry.id)]:
-            if each.message is not None:
+            if each.message is not None and self.edits.get(each.id, each) is not None:
                 inner._entry(each)
         found = [json.loads(line) for line in inner._out]
         return [line["payload"] for line in found if line["type"] == "response_item"]

@@ -21,6 +21,8 @@ Json = Any
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "agents"
 LONGEST_TEXT, KEPT_TEXT, LONGEST_LIST = 400, 80, 4
+# Lists of the tools and helpers a model may use.
+LISTS = ("tools", "addedNames", "addedLines", "addedTypes")
 _UUID = re.compile(r"\b([0-9a-f]{8}-[0-9a-f]{4}-)([47])[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _AGENT = re.compile(r"\ba[0-9a-f]{16}\b")
 _PORT = re.compile(r"127\.0\.0\.1:\d+")
@@ -47,8 +49,10 @@ class Neutral:
             short = len(given) <= LONGEST_TEXT or SUMMARY in given
             return given if short else given[:KEPT_TEXT] + " [and more]"
         if isinstance(given, list):
-            return [self.value(each) for each in given[:LONGEST_LIST]]
-        return {name: self.value(each) for name, each in given.items()} if isinstance(given, dict) else given
+            return [self.value(each) for each in given]
+        if not isinstance(given, dict):
+            return given
+        return {name: self.value(each[:LONGEST_LIST] if name in LISTS else each) for name, each in given.items()}
 
     def _uuid(self, found: re.Match[str]) -> str:
         number = len(self._ids) + 1

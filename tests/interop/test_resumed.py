@@ -31,6 +31,7 @@ SOURCES = [
     *sorted(SAMPLES.glob("*.jsonl")),
     *sorted((FORMATS / "claude-code" / "projects").rglob("*.jsonl")),
     *sorted((FORMATS / "codex" / "sessions").rglob("*.jsonl")),
+    *sorted((FIXTURES / "agents").rglob("*.jsonl")),
     *sorted(path for path in CASES.glob("s1*/*.jsonl") if path.parent.name[:3] > "s09"),
     *(RECORDED / "fixtures" / f"{name}.jsonl.gz" for name in REAL_SESSIONS),
 ]
