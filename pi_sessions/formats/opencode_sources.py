@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pi_sessions.formats.parsed import ParsedSession
+    from pi_sessions.formats.spool import Later
     from pi_sessions.stored import JsonObject
 
 _SPELLINGS = {"parent_id": "parentID", "project_id": "projectID", "workspace_id": "workspaceID"}
@@ -86,11 +87,14 @@ def _read_rows(database: ForeignDatabase, info: JsonObject, calls: dict[str, str
     rows.take(info, header=True)
     session_id = text_of(info.get("id"))
     damage = len(database.damage)
-    messages = _ordered(database, "message", "session_id = ?", session_id) if "message" in database.columns else []
+    messages: list[Later] = []
+    if "message" in database.columns:
+        messages = database.ordered("message", "session_id = ?", session_id, key=_place)
     if not messages and "session_message" in database.columns:
         return _read_next(database, info, rows, damage)
     session = OpencodeSession(database.path, IMPORTER, info, rows, calls)
-    for place, message in enumerate(messages):
+    for place, later in enumerate(messages):
+        message = later.read()
         number = rows.take(message)
         data = json_of(message.get("data"))
         if not isinstance(data, dict):
@@ -107,12 +111,9 @@ def _read_rows(database: ForeignDatabase, info: JsonObject, calls: dict[str, str
     return session.finish(database.mtime_ms)
 
 
-def _ordered(database: ForeignDatabase, table: str, where: str, key: str) -> list[JsonObject]:
-    """Return rows by time and id, as opencode orders them."""
-    return sorted(
-        database.found(table, where, key),
-        key=lambda row: (time_of(row.get("time_created")) or 0, text_of(row.get("id"))),
-    )
+def _place(row: JsonObject) -> tuple[int, str]:
+    """Return what opencode orders its rows by: time and id."""
+    return time_of(row.get("time_created")) or 0, text_of(row.get("id"))
 
 
 def _parts(database: ForeignDatabase, session: OpencodeSession, message_id: str) -> Iterator[Part]:
@@ -132,8 +133,8 @@ def _note_damage(session: OpencodeSession | NextSession, database: ForeignDataba
 
 def _read_next(database: ForeignDatabase, info: JsonObject, rows: RowCount, damage: int) -> ParsedSession:
     session = NextSession(database.path, IMPORTER, info, rows)
-    read = database.found("session_message", "session_id = ?", text_of(info.get("id")))
-    for row in sorted(read, key=lambda row: row["seq"] if isinstance(row.get("seq"), int) else 0):
+    for later in database.ordered("session_message", "session_id = ?", text_of(info.get("id")), key=_seq):
+        row = later.read()
         number = rows.take(row)
         data = json_of(row.get("data"))
         if isinstance(data, dict):
@@ -142,6 +143,10 @@ def _read_next(database: ForeignDatabase, info: JsonObject, rows: RowCount, dama
             rows.lose(session.builder, number, "damaged_row", f"the data of message {row.get('id')} is no JSON object")
     _note_damage(session, database, damage)
     return session.finish(database.mtime_ms)
+
+
+def _seq(row: JsonObject) -> tuple[int]:
+    return (row["seq"] if isinstance(row.get("seq"), int) else 0,)
 
 
 # --- folders ----------------------------------------------------------------------------------------------------------

@@ -6,10 +6,9 @@ each time. What the file holds belongs to nobody else: it has no name, and is go
 
 from __future__ import annotations
 
+import marshal
 import os
 from collections import deque
-
-from pydantic_core import from_json, to_json
 
 from pi_sessions.errors import SourceError
 from pi_sessions.stored import StoredEntry
@@ -143,15 +142,15 @@ class Later:
         if self._spool is None or isinstance(self._held, dict):
             assert isinstance(self._held, dict)
             return self._held
-        record: JsonObject = from_json(self._spool.read_bytes(self._held))
+        record: JsonObject = marshal.loads(self._spool.read_bytes(self._held))
         return record
 
     def put_away(self, spool: Spool) -> None:
-        """Hold the record's text instead, outside of memory."""
+        """Keep the record outside of memory."""
         try:
-            raw = to_json(self._held)
+            raw = marshal.dumps(self._held)
         except ValueError:
-            # Halves of surrogate pairs, and values nested deeply.
+            # Values nested deeply.
             return
         self._held, self._spool = spool.write_bytes(raw), spool
 
