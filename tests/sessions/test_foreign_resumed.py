@@ -253,7 +253,8 @@ def test_the_beginning_of_an_answer_that_was_cut_off_is_told(store: SessionStore
 
 def test_records_of_unknown_kinds_without_a_uuid_go_out_without_one(store: SessionStore, tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
-    head: Json = {"sessionId": "00000000-0000-4000-8000-000000000001", "cwd": "/p", "timestamp": "2026-01-01T00:00:00.000Z"}
+    head: Json = {"sessionId": "00000000-0000-4000-8000-000000000001", "cwd": "/p"}
+    head["timestamp"] = "2026-01-01T00:00:00.000Z"
     asked = {**head, "type": "user", "uuid": "00000000-0000-4000-8000-0000000000a1", "parentUuid": None}
     asked["message"] = {"role": "user", "content": "Hello"}
     kinds = [{**head, "type": kind, "value": 1} for kind in ("cost-state", "kind-of-tomorrow")]
