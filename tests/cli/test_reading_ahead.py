@@ -110,13 +110,15 @@ def test_what_fails_there_is_read_here_from_where_it_failed(mixed: Sources, tmp_
     odd = tmp_path / "odd.jsonl"
     odd.write_text('{"type": "user"}\n')
     format = mixed[0][1]
-    with ReadAhead([(str(odd), format), *mixed], least=0) as reader:
+    # The first one is read here in any case.
+    with ReadAhead([mixed[0], (str(odd), format), *mixed[1:]], least=0) as reader:
         with pytest.raises(SourceError) as plain:
             list(format.read(str(odd)))
         with pytest.raises(SourceError) as ahead_of:
             list(reader.read(str(odd), format)[1])
         assert ahead_of.value.message == plain.value.message
-        assert len(list(reader.read(*mixed[0])[1])) == 1
+        assert reader._at == 0
+        assert len(list(reader.read(*mixed[1])[1])) == 1
         assert reader._at == 1
 
 
@@ -131,8 +133,9 @@ def test_a_process_that_dies_within_a_source_leaves_the_rest_of_it_to_this_one(m
     format = next(format for _path, format in mixed if format.name == "claude-code")
     expected = [session.id for session in format.read(str(path))]
     assert len(expected) == 4
-    with ReadAhead([(str(path), format), *mixed], least=0) as reader:
+    with ReadAhead([mixed[0], (str(path), format), *mixed[1:]], least=0) as reader:
         _stamp, sessions = reader.read(str(path), format)
+        assert reader._at == 0
         found = [next(sessions).id, next(sessions).id]
         reader._end()
         assert found + [session.id for session in sessions] == expected
