@@ -248,6 +248,8 @@ class SessionBuilder:
         entries = self.entries
         if leaf not in self._known:
             leaf = entries[-1].id if entries else None
+        # Not needed any more, but the memory is.
+        self._known = {}
         return ParsedSession(
             format=self.format,
             source=self.source,

@@ -75,8 +75,9 @@ class Chain:
         self.last_prompt: tuple[int, str] | None = None
         self.fork: tuple[str, str] | None = None
         # The node of each answer, and the latest answers themselves: further parts of others are hardly ever met.
-        self._answers: dict[str, Node] = {}
-        self._groups: dict[str, _Group] = {}
+        # By a hash of their ids, which takes less space; whether they are meant is seen then.
+        self._answers: dict[int, Node] = {}
+        self._groups: dict[int, _Group] = {}
         # The answer whose text is still to be made: the next record may well be a further part of it.
         self._unwritten: _Group | None = None
         self._answers_wanted: list[StoredEntry] = []
@@ -318,8 +319,8 @@ class Chain:
             if block["type"] == "toolCall":
                 self.calls[block["id"]] = block["name"]
         key = (str(message.get("id") or ""), str(record.get("requestId") or ""))
-        named = f"{key[0]}\n{key[1]}"
-        group = self._group(named) if key[0] else None
+        named = hash(key)
+        group = self._group(named, key[0]) if key[0] else None
         if group is not None:
             self._more_of(group, node, record, message, blocks)
             return
@@ -358,18 +359,20 @@ class Chain:
             self._answers[named] = node
             self._hold(named, group)
 
-    def _hold(self, named: str, group: _Group) -> None:
+    def _hold(self, named: int, group: _Group) -> None:
         self._groups[named] = group
         if len(self._groups) > _MOST_GROUPS:
             del self._groups[next(iter(self._groups))]
 
-    def _group(self, named: str) -> _Group | None:
+    def _group(self, named: int, id: str) -> _Group | None:
         """Return an answer of which a part was met before."""
         group = self._groups.get(named)
         node = self._answers.get(named)
         if group is not None or node is None:
             return group
         message = dict(node.entry.message or {})
+        if message.get("responseId", id) != id:
+            return None
         group = _Group(node, node.entry, message, list(message["content"]), None)
         self._hold(named, group)
         return group
@@ -521,7 +524,10 @@ class Chain:
                 data = {"type": "system", **told.get("claudeCode", {})}
                 self.builder.replace(node.entry, {"customType": f"{NAME}.compact_boundary", "data": data})
                 node.marks &= ~BOUNDARY
-        return link(self.builder, self.nodes, self.named, self.last_prompt, is_side=bool(self.key))
+        leaf = link(self.builder, self.nodes, self.named, self.last_prompt, is_side=bool(self.key))
+        # Done with; what comes next needs the memory.
+        self.nodes, self.named, self.calls, self._answers, self._groups = [], {}, {}, {}, {}
+        return leaf
 
     def _hold_back_boundary(self) -> None:
         """Leave out a compaction at the very end whose summary is still to be written; a later import finds both."""
