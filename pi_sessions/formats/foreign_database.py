@@ -105,7 +105,9 @@ class ForeignDatabase:
             cursor = self._connection.execute(sql, arguments)
             names = [column[0] for column in cursor.description]
             for values in cursor:
-                yield {name: self._cell(name, value) for name, value in zip(names, values, strict=True)}
+                row = dict(zip(names, values, strict=True))
+                # Hardly any row holds bytes.
+                yield {name: self._cell(name, row[name]) for name in row} if bytes in map(type, values) else row
         except (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError) as error:
             self.damage.append(str(error))
 

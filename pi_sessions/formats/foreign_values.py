@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from pi_sessions.formats.json_values import quick_object
 from pi_sessions.times import parse_time
 
 TYPE_CHECKING = False
@@ -56,6 +57,9 @@ def json_of(text: object) -> object:
     """Return the JSON value a text holds; None when it holds none."""
     if not isinstance(text, str):
         return None
+    value = quick_object(text)
+    if value is not None:
+        return value
     try:
         return _decode(text)
     except (ValueError, RecursionError):
