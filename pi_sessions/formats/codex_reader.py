@@ -227,12 +227,15 @@ class _Rollout:
     def _turn_context(self, payload: JsonObject) -> None:
         self._close()
         told = {name: value for name, value in payload.items() if name != "turn_id"}
+        made = self._marks.get("made") is True
+        if made and "model" in self._marks:
+            told["model"] = self._marks["model"]
         if told == self._context:
             self.lines.use(self._line, "skipped")
             return
         self._context = told
-        model, effort = payload.get("model"), payload.get("effort")
-        if self._marks.get("made") is True:
+        model, effort = told.get("model"), payload.get("effort")
+        if made:
             # Made by our exporter: of the entry it names, or of none.
             self.lines.use(self._line, "facts")
             if self._mark is None:

@@ -146,12 +146,15 @@ class _Writer(ForeignWriter):
             self.losses[word] += 1
 
     def _turn_context(self, model: str, effort: str | None, mark: JsonObject) -> None:
+        """Say which model answers from here on, in the mark: Codex would resume with it and not with the person's own.
+
+        A turn context without a model and policies is none to Codex.
+        """
         self._model, self._effort = model, effort
-        policies = {"approval_policy": "on-request", "sandbox_policy": {"type": "read-only"}, "summary": "auto"}
-        told: JsonObject = {"cwd": self.export.session.cwd, **policies, "model": model}
+        told: JsonObject = {"cwd": self.export.session.cwd}
         if effort is not None:
             told["effort"] = effort
-        self._put("turn_context", told, {**mark, "made": True})
+        self._put("turn_context", told, {**mark, "made": True, "model": model})
 
     # --- messages -------------------------------------------------------------------------------------------------
 
