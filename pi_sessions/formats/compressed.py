@@ -51,6 +51,16 @@ def inner_name(path: str) -> str:
     return path
 
 
+def is_tar(head: bytes) -> bool:
+    """Whether a file is a tar archive, by its first bytes."""
+    return head[257:263] in (b"ustar\0", b"ustar ")
+
+
+def ending_for(head: bytes) -> str | None:
+    """Return the ending that a packed file should have, by its first bytes; None when it is not packed."""
+    return next((ending for ending, magic in _MAGICS.items() if head.startswith(magic)), None)
+
+
 def unpacked(file: BinaryIO, path: str) -> BinaryIO:
     """Return a file's content, unpacked if its name and its first bytes say that it is packed.
 

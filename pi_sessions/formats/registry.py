@@ -9,8 +9,9 @@ A format is a module of this package with five names; it is loaded only when a f
     IMPORTER = "1"                     goes up when the reader changes what it makes of a source
 
 To add one: write the module (`building.SessionBuilder` and `json_lines.JsonLines` do what all formats share), and add a
-row to `FORMATS`. A format whose source is a folder sets `folders`; `detect` then sees folders too, with an empty head.
-A source of several files or a database defines `stamp(path)` as well, which must change whenever the source does.
+row to `FORMATS`. Readers open files by `pi_reader.open_source`, which unpacks what is packed. A format whose source is
+a folder sets `folders`; `detect` then sees folders too, with an empty head. A source of several files or a database
+defines `stamp(path)` as well, which must change whenever the source does.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 
 from pi_sessions.connection import APPLICATION_ID
 from pi_sessions.errors import SourceError
-from pi_sessions.formats.compressed import inner_name, look_through
+from pi_sessions.formats.compressed import ending_for, inner_name, is_tar, look_through
 from pi_sessions.formats.folders import walk
 from pi_sessions.formats.parsed import Repair
 from pi_sessions.formats.pi_reader import open_source
@@ -218,6 +219,8 @@ def identify(path: str) -> Found:
         return Found(path, None, f"{path} is empty")
     if head.startswith(DATABASE) and is_packed(path):
         return Found(path, None, f"{path} is a database, which can only be read where it is unpacked")
+    if is_tar(head):
+        return Found(path, None, f"{path} is a tar archive (unpack it and import the folder)")
     if head.startswith(b"PK") and archives().is_archive(head):
         return Found(path, None, f"{path} is a zip archive, which is looked into only when it is named itself")
     for each in FORMATS:
@@ -235,6 +238,8 @@ def identify(path: str) -> Found:
             return Found(path, each if kind == SESSION else None)
     if head.startswith(DATABASE):
         return Found(path, None, _whose_database(path, head))
+    if (ending := ending_for(head)) is not None:
+        return Found(path, None, f"{path} is compressed (give it the ending {ending}, or unpack it)")
     from pi_sessions.formats.pi_files import reason_against
 
     reason = reason_against(path) or f"{path} holds no session"

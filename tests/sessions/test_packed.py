@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -339,6 +340,17 @@ def test_frames_after_each_other_and_padding_are_one_file(tmp_path: Path) -> Non
         before = skippable if ending == ".zst" else b""
         path.write_bytes(before + pack(raw[:half]) + pack(raw[half:]) + bytes(1000))
         assert [said(session) for session in read_all(path)] == [said(session) for session in read_all(ROLLOUTS[0])]
+
+
+def test_packed_files_that_are_not_read_as_they_lie_say_what_to_do(tmp_path: Path) -> None:
+    for ending, pack in PACKERS.items():
+        path = tmp_path / f"rollout{ending}".replace(".", "-")
+        path.write_bytes(pack(ROLLOUTS[0].read_bytes()))
+        assert refusals(path) == [f"{path} is compressed (give it the ending {ending}, or unpack it)"]
+    path = tmp_path / "backup.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(ROLLOUTS[0], ROLLOUTS[0].name)
+    assert refusals(path) == [f"{path} is a tar archive (unpack it and import the folder)"]
 
 
 def test_a_file_that_only_sounds_compressed_is_read_as_it_is(tmp_path: Path) -> None:
