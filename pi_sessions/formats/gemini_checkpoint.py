@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _TAGGED = re.compile(r"checkpoint-(.+)\.json")
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
+_NO_WORD = re.compile(r"[^A-Za-z0-9._-]+")
 _KINDS = {"user": "user", "model": "gemini"}
 
 
@@ -69,7 +70,7 @@ def read_checkpoint(path: str) -> Iterator[ParsedSession]:
     tagged = _TAGGED.fullmatch(name)
     tag = _tag(tagged[1]) if tagged else name.removesuffix(".json")
     yield tree.builder.finish(
-        id=f"{NAME}-{tag}-{computed_id(opening)[:8]}",
+        id=f"{NAME}-{_NO_WORD.sub('-', tag)}-{computed_id(tag, opening)[:8]}",
         header={"gemini": {"checkpoint": tag, **about}},
         # Chats lie a folder further in than checkpoints.
         cwd=folder_of(os.path.join(os.path.dirname(os.path.abspath(path)), "chats"), {}),

@@ -216,7 +216,8 @@ def identify(path: str) -> Found:
     except OSError as error:
         return Found(path, None, f"{path} cannot be read: {error.strerror or error}")
     if not head:
-        return Found(path, None, f"{path} is empty")
+        cut = inner_name(path) != path and source_size(path) > 0
+        return Found(path, None, f"{path} is cut off so early that nothing is in it" if cut else f"{path} is empty")
     if head.startswith(DATABASE) and is_packed(path):
         return Found(path, None, f"{path} is a database, which can only be read where it is unpacked")
     if is_tar(head):

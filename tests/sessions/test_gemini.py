@@ -171,6 +171,7 @@ def test_a_checkpoint_is_a_session_named_after_its_tag() -> None:
         ("own-3", "list_directory", False),
     ]
     assert session.name == "oven plan"
+    assert session.id.startswith("gemini-cli-oven-plan-")
     assert session.header["gemini"] == {"checkpoint": "oven plan", "authType": "oauth-personal"}
     assert (totals(session).tool_calls, totals(session).tool_results, totals(session).cost) == (3, 3, 0)
     assert {entry.timestamp for entry in session.entries} == {None}

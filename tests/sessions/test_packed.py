@@ -403,6 +403,7 @@ def test_a_compressed_file_that_is_cut_keeps_what_was_whole_and_says_so(tmp_path
         path.write_bytes(raw[:cut])
         (found,) = found_in(path)
         if found.format is None:
+            assert "cut off so early" in (found.reason or "")
             continue
         (session,) = found.format.read(str(path))
         check(session)
