@@ -405,6 +405,8 @@ class _Rollout:
                 return
             where = self._where("name")
             self.cursor = self.builder.add("session_info", {"name": payload["thread_name"]}, **where).id
+        elif kind == "task_complete" and self._marks.get("made") is True:
+            self.lines.use(self._line, "facts")
         elif kind in items.KNOWN_EVENTS:
             if kind in ("task_started", "turn_started"):
                 # A compaction's turn begins with an answer.

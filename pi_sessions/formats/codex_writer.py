@@ -97,11 +97,24 @@ class _Writer(ForeignWriter):
             if entry.time_ms is not None:
                 self._time = format_time(entry.time_ms)
             self._entry(entry)
+        self._end_turn()
         named = any(entry.type == "session_info" for entry in self._path)
         if self.export.session.name and not named:
             told = {"type": "thread_name_updated", "thread_id": self.thread_id, "thread_name": self.export.session.name}
             self._put("event_msg", told, {"made": True})
         return self._out
+
+    def _end_turn(self) -> None:
+        """Say that the last turn ended: Codex tells the model of a fork that the person broke off any other."""
+        for entry in reversed(self._path):
+            if entry.fields.get("customType") == f"{NAME}.task_complete":
+                return
+            message = entry.message
+            if message is not None:
+                if message.get("role") == "assistant" and message.get("stopReason") in ("stop", "length"):
+                    told = {"type": "task_complete", "turn_id": as_uuid(entry.id, "turn"), "last_agent_message": None}
+                    self._put("event_msg", told, {"made": True})
+                return
 
     def _put(self, kind: str, payload: object, mark: JsonObject | None = None) -> None:
         line: JsonObject = {"timestamp": self._time, "type": kind, "payload": payload}

@@ -282,3 +282,38 @@ def test_an_export_of_a_fork_stands_on_its_own(store: SessionStore) -> None:
     head, *_rest = exported(store, session, "codex")
     assert head["payload"].keys() & {"history_base", "history_mode"} == set()
     assert head["payload"]["git"] == {"a": 1}
+
+
+def test_a_rollout_imposes_neither_model_nor_policies_and_comes_back_with_its_models(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    """Codex takes model and policies of a turn context over the person's own settings, and none without a model."""
+    session = store.create_session(cwd="/p").id
+    store.append(session, {"type": "model_change", "provider": "anthropic", "modelId": "claude-opus-4-5"})
+    ask(store, session, "Hello")
+    answer(store, session, "Hi")
+    answer(store, session, "Hi again", model="claude-haiku-4-5")
+    records = exported(store, session, "codex")
+    contexts = [record["payload"] for record in records if record["type"] == "turn_context"]
+    assert contexts
+    assert [context.keys() & {"model", "approval_policy", "sandbox_policy"} for context in contexts] == [set()] * 2
+    check_nothing_new(store, session, records, tmp_path)
+    with open_store(tmp_path / "other.db") as other:
+        [parsed] = read_all(tmp_path / "back.jsonl")
+        other.import_session(parsed)
+        models = [(entry.message or entry.fields).get("model") for entry in other.path(session)]
+        assert models == [None, None, "claude-opus-4-5", "claude-haiku-4-5"]
+        assert other.path(session)[0].fields == {"provider": "anthropic", "modelId": "claude-opus-4-5"}
+
+
+@pytest.mark.parametrize(("reason", "ended"), [("stop", True), ("aborted", False), (None, False)])
+def test_a_turn_that_ended_is_said_to_have_ended(
+    store: SessionStore, tmp_path: Path, reason: str | None, ended: bool
+) -> None:
+    session = store.create_session(cwd="/p").id
+    ask(store, session, "Hello")
+    if reason is not None:
+        answer(store, session, "Hi", stopReason=reason)
+    records = exported(store, session, "codex")
+    assert (records[-1]["payload"]["type"] == "task_complete") is ended
+    check_nothing_new(store, session, records, tmp_path)
