@@ -105,6 +105,7 @@ class Merge:
         start = self.writer.written
         parsed = self.parsed
         foreign = parsed.foreign_ids
+        named = len(foreign)
         for number, (place, entry) in enumerate(in_tree_order(parsed.entries, self.keys), 1):
             parent = self.key_of(entry.parent_id)
             key = self._find_shared(entry, parent)
@@ -119,7 +120,7 @@ class Merge:
             else:
                 self.added += 1
                 key = self._add(entry, parent, start + number)
-                self.come.add(key, parsed.lines[place], foreign.get(place))
+                self.come.add(key, parsed.lines[place], foreign[place] if place < named else None)
             self.keys[entry.id] = key
             if entry.type == "label":
                 self._labels[key] = self._unlabelled(parent)

@@ -44,6 +44,7 @@ class SessionBuilder:
 
     Attributes:
         entries: So far, in the order of the source. A reader may change an entry's parent until `finish`.
+        lines: The line or row of each entry.
         own_ids: Ids given by our exporter.
         repairs, losses, unknown: As in `ParsedSession`.
     """
@@ -59,9 +60,9 @@ class SessionBuilder:
         self.losses: list[Repair] = []
         self.unknown: list[Repair] = []
         self._texts = TextBudget(self.entries, source)
-        self._lines: array[int] = array("q")
-        # By place; only of entries whose source calls them otherwise.
-        self._foreign: dict[int, str] = {}
+        self.lines: array[int] = array("q")
+        # None where the source calls an entry by its id; ends with the last that it calls otherwise.
+        self._foreign: list[str | None] = []
         self._known: dict[str, StoredEntry] = {}
         self._kept: Counter[str] = Counter()
 
@@ -110,9 +111,10 @@ class SessionBuilder:
         entry = StoredEntry(id, parent, kind, time_ms, text, extra, head=head)
         self._known[id] = entry
         if foreign_id is not None:
-            self._foreign[len(self.entries)] = foreign_id
+            self._foreign += [None] * (len(self.entries) - len(self._foreign))
+            self._foreign.append(foreign_id)
         self.entries.append(entry)
-        self._lines.append(line)
+        self.lines.append(line)
         self._count(text)
         return entry
 
@@ -152,8 +154,8 @@ class SessionBuilder:
         """Take the last entry out again."""
         assert self.entries[-1] is entry
         self.entries.pop()
-        self._lines.pop()
-        self._foreign.pop(len(self.entries), None)
+        self.lines.pop()
+        del self._foreign[len(self.entries) :]
         del self._known[entry.id]
         self.own_ids.discard(entry.id)
         unknown = [repair for repair in self.unknown if repair.entry_id != entry.id]
@@ -177,11 +179,14 @@ class SessionBuilder:
         return text
 
     def _line_of(self, entry_id: str) -> int:
-        return next(line for entry, line in zip(self.entries, self._lines, strict=True) if entry.id == entry_id)
+        return next(line for entry, line in zip(self.entries, self.lines, strict=True) if entry.id == entry_id)
 
     def lines_used(self) -> int:
         """Return how many lines or rows gave entries."""
-        return len(set(self._lines))
+        used = bytearray(max(self.lines, default=0) + 1)
+        for line in self.lines:
+            used[line] = 1
+        return sum(used)
 
     def resolve_links(self) -> None:
         """See to it that every parent exists and that there is no cycle; what is changed is reported."""
@@ -192,7 +197,7 @@ class SessionBuilder:
             found = f"the parent {entry.parent_id} is missing; " + (
                 f"linked to the entry before, {before}" if before else "this is a root"
             )
-            self.repairs.append(Repair(self._lines[place], "missing_parent", found, entry.id))
+            self.repairs.append(Repair(self.lines[place], "missing_parent", found, entry.id))
             entry.parent_id = before
         self._cut_cycles()
 
@@ -235,7 +240,7 @@ class SessionBuilder:
         child_of: ChildOf | None = None,
         copied: bool = False,
     ) -> ParsedSession:
-        """Resolve the links and return the session.
+        """Resolve the links and return the session; once.
 
         Args:
             id: Session id: the source's own, so that importing again finds it.
@@ -260,7 +265,7 @@ class SessionBuilder:
             created_ms=created_ms if created_ms is not None else (entries[0].time_ms if entries else None),
             parent_ref=parent_ref,
             entries=tuple(entries),
-            lines=self._lines,
+            lines=self.lines,
             leaf=leaf,
             labels=labels or {},
             name=name,

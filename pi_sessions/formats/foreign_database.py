@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pi_sessions.errors import SourceError
 from pi_sessions.formats.parsed import Repair, Tally
-from pi_sessions.formats.spool import LaterRecords
+from pi_sessions.formats.spool import OrderedRecords
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pi_sessions.formats.building import SessionBuilder
-    from pi_sessions.formats.spool import Later
     from pi_sessions.stored import JsonObject
 
 MAGIC = b"SQLite format 3\0"
@@ -140,17 +139,14 @@ class ForeignDatabase:
 
     def ordered(
         self, table: str, where: str, *arguments: object, key: Callable[[JsonObject], tuple[Any, ...]]
-    ) -> list[Later]:
+    ) -> OrderedRecords:
         """Return what `found` does in an order, and without holding all of it in memory."""
-        records = LaterRecords()
         before = len(self.damage)
-        rows = self.rows(f'select * from "{table}" where {where}', *arguments)
-        kept = [(key(row), records.keep(row)) for row in rows]
-        if len(self.damage) > before:
-            read = (self.row(table, rowid) for rowid in self.rowids(table, where, *arguments))
-            kept = [(key(row), records.keep(row)) for row in read if row is not None]
-        kept.sort(key=lambda each: each[0])
-        return [later for _key, later in kept]
+        found = OrderedRecords(self.rows(f'select * from "{table}" where {where}', *arguments), key)
+        if len(self.damage) == before:
+            return found
+        read = (self.row(table, rowid) for rowid in self.rowids(table, where, *arguments))
+        return OrderedRecords((row for row in read if row is not None), key)
 
     def row(self, table: str, rowid: int) -> JsonObject | None:
         """Return a row by its row id; None when it cannot be read, which is noted in `damage`."""

@@ -11,6 +11,7 @@ Source: Gemini CLI 0.3x, chat recordings.
 from __future__ import annotations
 
 import os
+from array import array
 
 from pi_sessions.errors import SourceError
 from pi_sessions.formats import gemini_messages as messages
@@ -23,7 +24,7 @@ from pi_sessions.formats.json_items import JsonItems, Parts
 from pi_sessions.formats.json_lines import JsonLines
 from pi_sessions.formats.parsed import ChildOf, Repair
 from pi_sessions.formats.pi_reader import open_source
-from pi_sessions.formats.spool import Later, LaterRecords
+from pi_sessions.formats.spool import LaterRecords
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _read_lines(path: str) -> ParsedSession:
     tree = ChatTree(path)
     leaf = tree.grow(log)
     # A line counts for what it gave in the end: replaced lines gave nothing.
-    for line in tree.lines:
+    for line in tree.builder.lines:
         lines.use(line, "entries")
     parsed = tree.builder.finish_lines(lines, **tree.told(log, leaf, lambda: lines.digest))
     return parsed if leaf is not None else parsed.replace(leaf=None)
@@ -97,13 +98,48 @@ class _Message:
 
     __slots__ = ("line", "record")
 
-    def __init__(self, record: Later, line: int) -> None:
+    def __init__(self, record: int, line: int) -> None:
         self.record = record
         self.line = line
 
 
+class _Way:
+    """The messages on the way to the leaf, in lists beside each other, since there may be very many.
+
+    Attributes:
+        ids: What each is called.
+        records: Numbers of what they say.
+        before: The last entry before each.
+        first: The first entry of each.
+    """
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.records: array[int] = array("q")
+        self.before: list[str | None] = []
+        self.first: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def add(self, message_id: str, record: int, before: str | None, first: str) -> None:
+        """Go on by a message."""
+        self.ids.append(message_id)
+        self.records.append(record)
+        self.before.append(before)
+        self.first.append(first)
+
+    def drop(self, places: slice) -> None:
+        """Take messages away."""
+        del self.ids[places], self.records[places], self.before[places], self.first[places]
+
+
 class _Log:
-    """What the lines of a file say, in order: messages, rewinds and new lists."""
+    """What the lines of a file say, in order: messages, rewinds and new lists.
+
+    Attributes:
+        records: What messages say, by number.
+    """
 
     def __init__(self, path: str, use: Callable[[int, str], None]) -> None:
         self.path = path
@@ -111,7 +147,7 @@ class _Log:
         self.steps: list[tuple[str, Any, int]] = []
         self._use = use
         self._live: dict[str, _Message] = {}
-        self._records = LaterRecords()
+        self.records = LaterRecords()
         self._known = 0
 
     def take(self, line: int, record: object) -> None:
@@ -143,9 +179,9 @@ class _Log:
         known = self._live.get(record["id"])
         self._use(line, "skipped")
         if known is not None:
-            known.record, known.line = self._records.keep(record), line
+            known.record, known.line = self.records.keep(record), line
             return
-        message = self._live[record["id"]] = _Message(self._records.keep(record), line)
+        message = self._live[record["id"]] = _Message(self.records.keep(record), line)
         self.steps.append(("message", message, line))
 
     def check(self) -> None:
@@ -160,29 +196,26 @@ class ChatTree:
 
     Attributes:
         builder: Holds them.
-        lines: Lines that gave entries.
         leaf: Where the next message goes.
     """
 
     def __init__(self, path: str) -> None:
         self.builder = SessionBuilder(NAME, path, IMPORTER, untimed=True)
-        self.lines: set[int] = set()
         self.said = False
         self.leaf: str | None = None
-        # Messages on the way to the leaf: id, record, last entry before it, its first entry.
-        self._live: list[tuple[str, Later, str | None, str]] = []
+        self._live = _Way()
         self._records = LaterRecords()
         self._results: dict[str, str] = {}
         self._model = ""
 
     def grow(self, log: _Log) -> str | None:
         """Make the entries and return the leaf."""
-        steps = log.steps
+        steps, self._records = log.steps, log.records
         steps.reverse()
         while steps:
             kind, given, line = steps.pop()
             if kind == "message":
-                self.take(given.record.read(), given.line, given.record)
+                self.take(log.records.read(given.record), given.line, given.record)
             elif kind == "rewind":
                 self._rewind(given)
             elif kind == "list":
@@ -213,16 +246,15 @@ class ChatTree:
         else:
             entry = builder.add(kind, fields, **where)
         self.leaf = entry.id
-        self.lines.add(line)
         return entry
 
-    def take(self, record: JsonObject, line: int, later: Later | None = None) -> None:
+    def take(self, record: JsonObject, line: int, number: int | None = None) -> None:
         """Add what a message says below the leaf.
 
         Args:
             record: The message.
             line: Where it stands.
-            later: The same message, where it is kept for later already.
+            number: Of the same message, where it is kept for later already.
         """
         message_id, before = text_of(record.get("id")), self.leaf
         time_ms = time_of(record.get("timestamp"))
@@ -238,7 +270,8 @@ class ChatTree:
             data = {name: value for name, value in record.items() if name not in ("id", "timestamp")}
             first = self._add("custom", text_of(kind) or "message", data, known=known, **where)
         if first is not None:
-            self._live.append((message_id, later or self._records.keep(record), before, first.id))
+            number = self._records.keep(record) if number is None else number
+            self._live.add(message_id, number, before, first.id)
 
     def _user(self, record: JsonObject, where: dict[str, Any]) -> StoredEntry | None:
         content = record.get("content")
@@ -283,26 +316,24 @@ class ChatTree:
 
     def _rewind(self, message_id: str) -> None:
         """Go to before a message; before all of them when it is unknown, as Gemini CLI does."""
-        for place, (known, _record, before, _first) in enumerate(self._live):
-            if known == message_id:
-                self.leaf = before
-                del self._live[place:]
-                return
-        self.leaf = None
-        self._live = []
+        live = self._live
+        place = live.ids.index(message_id) if message_id in live.ids else 0
+        self.leaf = live.before[place] if message_id in live.ids else None
+        live.drop(slice(place, None))
 
     def _list(self, listed: list[JsonObject], line: int) -> None:
         """Go on with a new list of messages: the same ones, fewer of them, or a summary in the place of the first."""
         common = 0
-        for (known, *_rest), record in zip(self._live, listed, strict=False):
+        live = self._live
+        for known, record in zip(live.ids, listed, strict=False):
             if known != record.get("id"):
                 break
             common += 1
-        if common or not self._live:
-            for (_known, old, _before, first), new in zip(self._live[:common], listed[:common], strict=True):
-                self._mask(old.read(), new, first, line)
-            if common < len(self._live):
-                self._rewind(self._live[common][0])
+        if common or not live:
+            for place in range(common):
+                self._mask(self._records.read(live.records[place]), listed[place], live.first[place], line)
+            if common < len(live):
+                self._rewind(live.ids[common])
             rest = listed[common:]
         else:
             rest = self._compress(listed, line)
@@ -311,7 +342,7 @@ class ChatTree:
 
     def _compress(self, listed: list[JsonObject], line: int) -> list[JsonObject]:
         """Add a compaction and return the messages that are still to come after it."""
-        ids = [known for known, *_rest in self._live]
+        live, ids = self._live, self._live.ids
         kept = next((place for place, record in enumerate(listed) if record.get("id") in ids), len(listed))
         tail = [text_of(record.get("id")) for record in listed[kept:]]
         start = ids.index(tail[0]) if tail else len(ids)
@@ -327,14 +358,14 @@ class ChatTree:
             "details": {"gemini": made},
         }
         if is_tail:
-            fields["firstKeptEntryId"] = self._live[start][3]
+            fields["firstKeptEntryId"] = live.first[start]
         entry = self._add("compaction", "compaction", fields, time_ms, line, "")
         if not is_tail:
             self.builder.replace(entry, fields | {"firstKeptEntryId": entry.id})
-            self._live = []
+            live.drop(slice(None))
             self._results = {}
             return listed[kept:]
-        self._live = self._live[start:]
+        live.drop(slice(start))
         return []
 
     def _mask(self, old: JsonObject, new: JsonObject, first: str, line: int) -> None:

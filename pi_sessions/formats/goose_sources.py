@@ -61,8 +61,7 @@ def _read_session(database: ForeignDatabase, info: JsonObject) -> ParsedSession:
     model = object_of(json_of(info.get("model_config_json")))
     session = GooseSession(database.path, IMPORTER, provider, text_of(model.get("model_name") or model.get("model")))
     messages: list[GooseMessage] = []
-    for later in database.ordered("messages", "session_id = ?", session_id, key=_age):
-        row = later.read()
+    for row in database.ordered("messages", "session_id = ?", session_id, key=_age):
         number = rows.take(row)
         content = json_of(row.get("content_json"))
         if not isinstance(content, list):

@@ -59,12 +59,6 @@ class MessageList:
         self._pending: list[str] = []
         self._calls = 0
         self._tools: JsonObject = {}
-        self._rows: set[int] = set()
-
-    @property
-    def rows(self) -> set[int]:
-        """Rows that gave entries."""
-        return self._rows
 
     def restart(self) -> None:
         """Begin another list of the same session; what it has in common is the same entries."""
@@ -260,7 +254,6 @@ class MessageList:
                 known = self.builder.message(fields, **where)
             else:
                 known = self.builder.not_understood(name, fields, **where)
-            self._rows.add(row)
         self.leaf = known.id
         return known
 

@@ -165,7 +165,7 @@ def read_lines(path: str) -> Iterator[ParsedSession]:
             opening.append(record)
     if opening:
         single.flush()
-        for line in single.rows:
+        for line in single.builder.lines:
             lines.use(line, "entries")
         if last is not None:
             yield last

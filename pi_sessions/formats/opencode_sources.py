@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pi_sessions.formats.parsed import ParsedSession
-    from pi_sessions.formats.spool import Later
+    from pi_sessions.formats.spool import OrderedRecords
     from pi_sessions.stored import JsonObject
 
 _SPELLINGS = {"parent_id": "parentID", "project_id": "projectID", "workspace_id": "workspaceID"}
@@ -87,14 +87,13 @@ def _read_rows(database: ForeignDatabase, info: JsonObject, calls: dict[str, str
     rows.take(info, header=True)
     session_id = text_of(info.get("id"))
     damage = len(database.damage)
-    messages: list[Later] = []
+    messages: OrderedRecords | tuple[()] = ()
     if "message" in database.columns:
         messages = database.ordered("message", "session_id = ?", session_id, key=_place)
     if not messages and "session_message" in database.columns:
         return _read_next(database, info, rows, damage)
     session = OpencodeSession(database.path, IMPORTER, info, rows, calls)
-    for place, later in enumerate(messages):
-        message = later.read()
+    for place, message in enumerate(messages):
         number = rows.take(message)
         data = json_of(message.get("data"))
         if not isinstance(data, dict):
@@ -133,8 +132,7 @@ def _note_damage(session: OpencodeSession | NextSession, database: ForeignDataba
 
 def _read_next(database: ForeignDatabase, info: JsonObject, rows: RowCount, damage: int) -> ParsedSession:
     session = NextSession(database.path, IMPORTER, info, rows)
-    for later in database.ordered("session_message", "session_id = ?", text_of(info.get("id")), key=_seq):
-        row = later.read()
+    for row in database.ordered("session_message", "session_id = ?", text_of(info.get("id")), key=_seq):
         number = rows.take(row)
         data = json_of(row.get("data"))
         if isinstance(data, dict):

@@ -10,13 +10,11 @@ from pi_sessions.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pi_sessions.stored import JsonObject, StoredEntry
 
 _SAID = frozenset(("message", "compaction"))
-# Shared, never changed.
-_NO_FOREIGN_IDS: Mapping[int, str] = {}
 
 
 class Repair(Record):
@@ -120,7 +118,7 @@ class ParsedSession(Record):
         size: Bytes read.
         mtime_ms: File time of the source.
         importer: Version of the reader; a new one reads sources again that did not change.
-        foreign_ids: By place in `entries`, what the source calls an entry; only where that is not the entry's id.
+        foreign_ids: What the source calls each entry, None where that is its id; as far as the last that has another.
         kept: `(kind, how many)` records that have no place in our model and are kept as custom entries.
         unknown: Records of kinds the reader does not know, with their lines; kept as custom entries, too.
         title: A line that tells what the session is about, for sources without a user's message that could; not a name.
@@ -155,7 +153,7 @@ class ParsedSession(Record):
     size: int
     mtime_ms: int
     importer: str = "1"
-    foreign_ids: Mapping[int, str] = _NO_FOREIGN_IDS
+    foreign_ids: Sequence[str | None] = ()
     kept: tuple[tuple[str, int], ...] = ()
     unknown: tuple[Repair, ...] = ()
     title: str | None = None

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import marshal
 import os
-from collections import deque
+from array import array
 
 from pi_sessions.errors import SourceError
 from pi_sessions.stored import StoredEntry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from pi_sessions.stored import JsonObject
@@ -128,48 +129,66 @@ class SpooledEntry(StoredEntry):
         return role if isinstance(role, str) else None
 
 
-class Later:
-    """A record that is needed again, perhaps much later."""
-
-    __slots__ = ("_held", "_spool")
-
-    def __init__(self, record: JsonObject) -> None:
-        self._held: JsonObject | int = record
-        self._spool: Spool | None = None
-
-    def read(self) -> JsonObject:
-        """Return the record; it is not to be changed."""
-        if self._spool is None or isinstance(self._held, dict):
-            assert isinstance(self._held, dict)
-            return self._held
-        record: JsonObject = marshal.loads(self._spool.read_bytes(self._held))
-        return record
-
-    def put_away(self, spool: Spool) -> None:
-        """Keep the record outside of memory."""
-        try:
-            raw = marshal.dumps(self._held)
-        except ValueError:
-            # Values nested deeply.
-            return
-        self._held, self._spool = spool.write_bytes(raw), spool
-
-
 class LaterRecords:
-    """Keeps decoded records for later: the newest in memory, the others in a temporary file."""
+    """Decoded records that are needed again, perhaps much later: the newest in memory, the others in a temporary file.
+
+    They are known by number, which takes least.
+    """
 
     def __init__(self) -> None:
-        self._newest: deque[Later] = deque()
+        self._places: array[int] = array("q")
+        self._newest: dict[int, JsonObject] = {}
+        # Ones nested too deeply to be put away.
+        self._deep: dict[int, JsonObject] = {}
         self._spool: Spool | None = None
 
-    def keep(self, record: JsonObject) -> Later:
-        """Keep a record."""
-        later = Later(record)
-        self._newest.append(later)
+    def keep(self, record: JsonObject) -> int:
+        """Keep a record and return its number."""
+        number = len(self._places)
+        self._places.append(-1)
+        self._newest[number] = record
         if len(self._newest) > _MOST_RECORDS:
-            self._spool = self._spool or Spool()
-            self._newest.popleft().put_away(self._spool)
-        return later
+            self._put_away(next(iter(self._newest)))
+        return number
+
+    def read(self, number: int) -> JsonObject:
+        """Return a record; it is not to be changed."""
+        held = self._newest.get(number) or self._deep.get(number)
+        if held is not None or self._spool is None:
+            return held or {}
+        record: JsonObject = marshal.loads(self._spool.read_bytes(self._places[number]))
+        return record
+
+    def _put_away(self, number: int) -> None:
+        record = self._newest.pop(number)
+        try:
+            raw = marshal.dumps(record)
+        except ValueError:
+            self._deep[number] = record
+            return
+        self._spool = self._spool or Spool()
+        self._places[number] = self._spool.write_bytes(raw)
+
+
+class OrderedRecords:
+    """Records in an order, gone through one by one without holding all of them in memory.
+
+    Args:
+        records: Given once.
+        key: What they are ordered by; equal ones stay in the order in which they came.
+    """
+
+    def __init__(self, records: Iterable[JsonObject], key: Callable[[JsonObject], Any]) -> None:
+        self._records = LaterRecords()
+        kept = [(key(record), self._records.keep(record)) for record in records]
+        kept.sort(key=lambda each: each[0])
+        self._numbers = array("q", (number for _key, number in kept))
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[JsonObject]:
+        return map(self._records.read, self._numbers)
 
 
 class TextBudget:
