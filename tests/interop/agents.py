@@ -121,16 +121,24 @@ class Codex(Agent):
 
     def compact(self, server: MockServer, thread: str) -> None:
         """Compact a session as `/compact` does; only Codex's app server does so without a terminal."""
-        asked = (
-            ("initialize", {"clientInfo": {"name": "tests", "title": "tests", "version": "1"}}, ""),
+        self.serve(
+            server,
             ("thread/resume", {"threadId": thread}, ""),
             ("thread/compact/start", {"threadId": thread}, "turn/completed"),
         )
-        environ = self._environ(self._prepared(server))
+
+    def serve(self, server: MockServer, *asked: tuple[str, Json, str]) -> list[Json]:
+        """Ask Codex's app server, which its editors and its terminal use; gives the results.
+
+        Args:
+            asked: Method, its parameters and the notification to wait for, empty for none.
+        """
+        begin = ("initialize", {"clientInfo": {"name": "tests", "title": "tests", "version": "1"}}, "")
+        results = []
         with subprocess.Popen(
             [str(BIN / "codex"), "app-server"],
             cwd=self.work,
-            env=environ,
+            env=self._environ(self._prepared(server)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -140,17 +148,19 @@ class Codex(Agent):
             assert served.stdout is not None
             late = threading.Timer(LIMIT_S, served.kill)
             late.start()
-            for number, (method, params, ended) in enumerate(asked):
+            for number, (method, params, ended) in enumerate((begin, *asked)):
                 served.stdin.write(json.dumps({"id": number, "method": method, "params": params}) + "\n")
                 served.stdin.flush()
                 answer = next(told for told in map(json.loads, served.stdout) if told.get("id") == number)
                 assert "error" not in answer, answer
+                results.append(answer["result"])
                 if not number:
                     served.stdin.write('{"method":"initialized"}\n')
                 if ended:
                     assert any(told.get("method") == ended for told in map(json.loads, served.stdout))
             late.cancel()
             served.terminate()
+        return results[1:]
 
     def place(self, text: str, session_id: str, stamp: str = "2026-01-01T00-00-00") -> Path:
         """Write a rollout where Codex looks for it."""

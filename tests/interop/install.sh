@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what `make interop` runs: Node 22.20 (Pi needs 22.19 or newer) and Pi 1.6.0, into node_modules beside this file,
-# which git ignores. Needs npm; changes nothing outside this folder.
+# Installs what `make interop` runs: Node 22.20 (Pi needs 22.19 or newer), Pi 1.6.0, Claude Code and Codex, into node_modules
+# beside this file, which git ignores. Needs npm; changes nothing outside this folder.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 if ! command -v npm > /dev/null; then
@@ -11,3 +11,5 @@ npm install --prefix "$here" --no-save --no-package-lock --no-audit --no-fund --
     node@22.20.0 @earendil-works/pi-coding-agent@1.6.0 \
     @anthropic-ai/claude-code@2.1.332 @openai/codex@0.171.0
 "$here/node_modules/.bin/node" --version
+"$here/node_modules/.bin/claude" --version
+"$here/node_modules/.bin/codex" --version
