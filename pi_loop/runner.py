@@ -20,9 +20,9 @@ import anyio
 
 from pi_loop.agent import Agent
 from pi_loop.queues import QueueMode
-from pi_loop.runner_deferred import CameLater
+from pi_loop.runner_deferred import CameLater, Waiting, waiting_in
 from pi_loop.runner_host import RunnerHost
-from pi_loop.runner_messages import model_messages, readable, user_messages
+from pi_loop.runner_messages import model_messages, prompt_summary, readable, user_messages
 from pi_loop.runner_moves import SessionMoves
 from pi_loop.runner_run import SessionRun, believable_size, model_entry, omission, thinking_entry
 from pi_loop.runner_summaries import Sleep
@@ -31,6 +31,7 @@ from pi_loop.runner_types import (
     CompactionEnd,
     CompactionStart,
     DeferredAnswers,
+    NothingToCompactError,
     NotRunningError,
     Phase,
     RecoverAction,
@@ -52,8 +53,9 @@ from pi_loop.types import (
     Tool,
     wall_clock_ms,
 )
+from pi_sessions.base import UNSET, Unset
 from pi_sessions.compaction import CompactionPlan, prepare_compaction
-from pi_sessions.errors import CannotError, PiSessionError
+from pi_sessions.errors import CannotError, LeafMovedError, PiSessionError
 from pi_sessions.messages import (
     AssistantMessage,
     DeferredHandle,
@@ -62,26 +64,17 @@ from pi_sessions.messages import (
     Message,
     ThinkingLevel,
     UserMessage,
-    block_texts,
     to_wire,
 )
 from pi_sessions.runs import ActiveRun, UnfinishedRun
 from pi_sessions.stored import StoredEntry
 from pi_sessions.summaries import SummaryAbortedError
-from pi_sessions.texts import one_line
 
 if TYPE_CHECKING:
     from pi_sessions.store import SessionStore
 
-_SUMMARY_CHARS = 80
 # How often a waiting answer is asked for when its handle does not say, milliseconds.
 POLL_AFTER_MS = 2000
-
-
-class NothingToCompactError(CannotError):
-    """Nothing lies before the part that is kept, or nothing came since the last compaction."""
-
-    code = "nothing_to_compact"
 
 
 class SessionRunner(SessionMoves):
@@ -251,7 +244,7 @@ class SessionRunner(SessionMoves):
         messages = user_messages(prompt, images, self._host.clock())
         with self._host.busy("turn"):
             await self._check_no_unfinished()
-            active = await self._begin(_summary(messages), messages)
+            active = await self._begin(prompt_summary(messages), messages)
             run = self._take(active)
             for message, number in zip(messages, active.numbers, strict=True):
                 run.expect(message, number, "prompt")
@@ -360,10 +353,8 @@ class SessionRunner(SessionMoves):
 
     async def deferred_answer(self) -> DeferredHandle | None:
         """Give the handle of the answer that the transcript waits for, None when it waits for none."""
-        last = await self._last_message()
-        if last is None or not isinstance(last[1], AssistantMessage) or last[1].stop_reason != "deferred":
-            return None
-        return last[1].deferred
+        waiting = await self._host.in_store(self._waiting)
+        return None if waiting is None else waiting.handle
 
     async def fetch_deferred(self, *, wait: bool = False) -> RunOutcome | None:
         """Fetch the answer that the transcript waits for, put it in its place and go on.
@@ -378,8 +369,8 @@ class SessionRunner(SessionMoves):
             CannotError: the transcript waits for none, or the provider cannot be asked for it.
         """
         with self._host.busy("turn") as stop:
-            entry_id, handle = await self._waited_for()
-            source = self._host.deferred
+            waiting = await self._waited_for()
+            handle, source = waiting.handle, self._host.deferred
             if source is None:
                 raise CannotError(
                     f"Answers of {handle.provider} that come later cannot be fetched here",
@@ -394,8 +385,20 @@ class SessionRunner(SessionMoves):
                     answer = await source.fetch(handle)
             if answer is None or stop.signal.aborted:
                 return None
-            active = await self._begin("fetch a deferred answer", ())
-            return await self._play(self._take(active), (), came=CameLater(entry_id, answer))
+            run = self._take(await self._take_in(waiting))
+            return await self._play(run, (), came=CameLater(waiting.entry_id, answer))
+
+    async def _take_in(self, waiting: Waiting) -> ActiveRun:
+        """Begin the run that takes an answer in; of several processes that have fetched it one may."""
+        summary = "fetch a deferred answer"
+        while True:
+            try:
+                return await self._begin(summary, (), expect=waiting.leaf)
+            except LeafMovedError:
+                now = await self._waited_for()
+                if now.entry_id != waiting.entry_id:
+                    raise
+                waiting = now
 
     async def cancel_deferred(self) -> str | None:
         """Take the waiting answer out of the context and tell the provider that nobody waits any more.
@@ -407,23 +410,28 @@ class SessionRunner(SessionMoves):
             CannotError: the transcript waits for none.
         """
         with self._host.busy("turn"):
-            entry_id, handle = await self._waited_for()
+            waiting = await self._waited_for()
             untold = None
             try:
                 if self._host.deferred is None:
-                    raise CannotError(f"Answers of {handle.provider} that come later cannot be cancelled here")
-                await self._host.deferred.cancel(handle)
+                    named = waiting.handle.provider
+                    raise CannotError(f"Answers of {named} that come later cannot be cancelled here")
+                await self._host.deferred.cancel(waiting.handle)
             except CannotError as error:
                 untold = error.message
-            await self._record([omission(entry_id)], "cancel", "cancel a deferred answer")
+            await self._record([omission(waiting.entry_id)], "cancel", "cancel a deferred answer")
             return untold
 
-    async def _waited_for(self) -> tuple[str, DeferredHandle]:
-        handle = await self.deferred_answer()
-        last = await self._last_message()
-        if handle is None or last is None:
+    async def _waited_for(self) -> Waiting:
+        waiting = await self._host.in_store(self._waiting)
+        if waiting is None:
             raise CannotError("The session waits for no deferred answer", hint="send a prompt")
-        return last[0], handle
+        return waiting
+
+    def _waiting(self) -> Waiting | None:
+        store, host = self._host.store, self._host
+        leaf = store.leaf(host.session_id, host.branch)
+        return waiting_in(store.context(host.session_id, leaf).messages, leaf)
 
     # --- compaction ---------------------------------------------------------------------------------------------
 
@@ -504,7 +512,9 @@ class SessionRunner(SessionMoves):
 
     # --- within -------------------------------------------------------------------------------------------------
 
-    async def _begin(self, summary: str, accepted: Sequence[Message]) -> ActiveRun:
+    async def _begin(
+        self, summary: str, accepted: Sequence[Message], *, expect: str | Unset | None = UNSET
+    ) -> ActiveRun:
         host = self._host
         return await host.in_store(
             host.store.begin_run,
@@ -513,6 +523,7 @@ class SessionRunner(SessionMoves):
             summary=summary,
             accepted=[to_wire(message) for message in accepted],
             branch=host.branch,
+            expect=expect,
         )
 
     def _take(self, active: ActiveRun) -> SessionRun:
@@ -585,9 +596,3 @@ class SessionRunner(SessionMoves):
             return (messages[-1].entry_id, readable(messages[-1].message)) if messages else None
 
         return await self._host.in_store(read)
-
-
-def _summary(messages: Sequence[Message]) -> str:
-    """Give a prompt in a few words, for the list of operations."""
-    texts = [" ".join(block_texts(message.content)) for message in messages if isinstance(message, UserMessage)]
-    return one_line(" ".join(texts), _SUMMARY_CHARS) or "a prompt"

@@ -1,17 +1,44 @@
-"""A deferred answer that is there now: what a run takes it for, and how it is shown as if it were streamed.
+"""Deferred answers in a conversation: which one it waits for, and how one that is there now is taken and shown.
 
 Source: Pi 1.6.0, deferred answers.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from inspect import isawaitable
 from typing import NamedTuple
 
 from pi_loop.direct import closed_after
 from pi_loop.draft import AssistantDraft
 from pi_loop.events import AssistantMessageEvent, StreamDone, StreamError
+from pi_loop.runner_messages import readable
 from pi_loop.types import Model, Request, StreamFn, StreamOptions
-from pi_sessions.messages import AssistantMessage, TextContent, ThinkingContent, ToolCall
+from pi_sessions.context import ContextMessage
+from pi_sessions.messages import AssistantMessage, DeferredHandle, TextContent, ThinkingContent, ToolCall
+
+
+class Waiting(NamedTuple):
+    """An answer that is waited for: its entry, its handle, and the leaf at which that was seen."""
+
+    entry_id: str
+    handle: DeferredHandle
+    leaf: str | None
+
+
+def waiting_in(messages: Sequence[ContextMessage], leaf: str | None) -> Waiting | None:
+    """Give the answer that a context waits for.
+
+    It is the last answer; what others said behind it meanwhile changes nothing, any further answer does.
+    """
+    for one in reversed(messages):
+        role = one.message.get("role")
+        if role == "toolResult":
+            return None
+        if role == "assistant":
+            answer = readable(one.message)
+            handle = answer.deferred if isinstance(answer, AssistantMessage) else None
+            waits = handle is not None and one.message.get("stopReason") == "deferred"
+            return Waiting(one.entry_id, handle, leaf) if handle is not None and waits else None
+    return None
 
 
 class CameLater(NamedTuple):

@@ -20,11 +20,14 @@ from pi_sessions.messages import (
     TextContent,
     UserMessage,
     WireModel,
+    block_texts,
     parse_message,
     to_wire,
 )
+from pi_sessions.texts import one_line
 
 PROMPT_SECTION = "prompt"
+SUMMARY_CHARS = 80
 _STOP_REASONS = ("stop", "length", "toolUse", "error", "aborted", "deferred")
 
 
@@ -102,3 +105,9 @@ def user_messages(
         content: list[ContentBlock] = [TextContent(text=prompt), *images]
         return [UserMessage(content=content, timestamp=timestamp)]
     return [prompt] if isinstance(prompt, WireModel) else list(prompt)
+
+
+def prompt_summary(messages: Sequence[Message]) -> str:
+    """Give a prompt in a few words, for the list of operations."""
+    texts = [" ".join(block_texts(message.content)) for message in messages if isinstance(message, UserMessage)]
+    return one_line(" ".join(texts), SUMMARY_CHARS) or "a prompt"

@@ -43,6 +43,12 @@ class UnfinishedRunError(CannotError):
     code = "unfinished_run"
 
 
+class NothingToCompactError(CannotError):
+    """Nothing lies before the part that is kept, or nothing came since the last compaction."""
+
+    code = "nothing_to_compact"
+
+
 class DeferredAnswers(Protocol):
     """Gets or cancels answers that a provider finishes later."""
 

@@ -132,7 +132,7 @@ class Appending(StoreBase):
             written, name, leaf = self._writer_at(session_id, branch)
             sid = written.sid
             if not isinstance(expect, Unset) and expect != written.point(leaf).id:
-                raise _leaf_moved(session_id, name, expect, written.point(leaf).id)
+                raise leaf_moved(session_id, name, expect, written.point(leaf).id)
             under = leaf if isinstance(parent, Unset) else self._parent_key(sid, parent)
             if len(drafts) > 1:
                 written.reserve_ids(sum(not draft.id for draft in drafts))
@@ -213,7 +213,7 @@ def _no_branch(name: str) -> BranchError:
     return BranchError(f"There is no branch {name}", hint="list branches with: pi-session branch")
 
 
-def _leaf_moved(session_id: str, branch: str, expected: str | None, actual: str | None) -> LeafMovedError:
+def leaf_moved(session_id: str, branch: str, expected: str | None, actual: str | None) -> LeafMovedError:
     return LeafMovedError(
         f"The leaf of {session_id} ({branch}) is {actual or 'before the first entry'}, not {expected}",
         expected=expected,

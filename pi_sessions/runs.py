@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import os
 
+from pi_sessions.appending import leaf_moved
+from pi_sessions.base import UNSET, Unset
 from pi_sessions.connection import MEMORY
 from pi_sessions.errors import BranchError, CannotError, LeafMovedError
 from pi_sessions.importing import Importing
@@ -156,6 +158,7 @@ class Runs(Importing):
         summary: str,
         accepted: Sequence[JsonObject] = (),
         branch: str | None = None,
+        expect: str | Unset | None = UNSET,
     ) -> ActiveRun:
         """Record that a run begins, with the prompt it has accepted.
 
@@ -166,9 +169,12 @@ class Runs(Importing):
             accepted: The prompt's messages.
             branch: Branch to write to; the current one by default. While another process runs on it, this run begins on
                 a branch of its own, at the place where the other one began.
+            expect: Entry id the caller believes to be the leaf, for a run that makes sense there only.
 
         Raises:
             BranchError: there is no such branch.
+            RunAliveError: `expect` was given and another process runs on the branch.
+            LeafMovedError: `expect` was given and the leaf is another one.
         """
         with self._write():
             sid = self._sid(session_id)
@@ -178,6 +184,8 @@ class Runs(Importing):
             living = next(
                 (row for row in self._open_rows(sid) if (row[5] or row[4]) == name and self._lives(row)), None
             )
+            if not isinstance(expect, Unset):
+                self._check_expected(session_id, name, leaf, expect, is_taken=living is not None)
             if living is not None:
                 leaf, own = living[6], self._free_branch(sid, name)
                 Journal(self.connection).set_branch(sid, own, leaf)
@@ -199,6 +207,17 @@ class Runs(Importing):
                 lock.release()
                 raise
         return active
+
+    def _check_expected(
+        self, session_id: str, branch: str, leaf: int | None, expect: str | None, *, is_taken: bool
+    ) -> None:
+        if is_taken:
+            raise RunAliveError(
+                f"Another process is at work on {branch}; nothing was changed", hint="wait for it and look again"
+            )
+        actual = None if leaf is None else self.forest.entry(leaf).id
+        if actual != expect:
+            raise leaf_moved(session_id, branch, expect, actual)
 
     def adopt_run(self, run: int) -> ActiveRun:
         """Take over a cut-off run, to continue it.

@@ -14,7 +14,7 @@ from pi_session_cli.answers import Answer
 from pi_session_cli.conversing import Conversation, Wishes, begin, check, choose_model, in_the_middle
 from pi_session_cli.errors import OutputError
 from pi_session_cli.invocation import SESSION_VARIABLE
-from pi_session_cli.model_access import ModelAccess
+from pi_session_cli.model_access import SCRIPTED, ModelAccess
 from pi_session_cli.prompt_words import read_prompt
 from pi_session_cli.render import deferred
 from pi_session_cli.render.streaming import RunPrinter
@@ -96,6 +96,9 @@ def run_once(
     check(ctx, wishes)
     # A new session is made only when somebody can answer in it.
     model = choose_model(ctx, ModelAccess(ctx), wishes, None) if place.is_new(ctx) else None
+    if recover == "close" and not has_prompt:
+        # Nobody is asked.
+        model = SCRIPTED
     with opened_store(ctx, place) as store:
         session = session_for(ctx, store, place)
         talk = begin(ctx, store, session, wishes, command="run", default_tools="read", model=model)
@@ -214,7 +217,7 @@ async def settle(ctx: Invocation, runner: SessionRunner, recover: RecoverAction 
         if found is not None and not ctx.as_json:
             tell(ctx, found.sentence())
         played.outcome = await runner.recover(recover)
-        played.settled = ("There is no cut-off run any more",)
+        played.settled = ("There is no cut-off run" if found is None else "The cut-off run is closed",)
         return
     if not ctx.as_json:
         tell(ctx, deferred.waits(handle))

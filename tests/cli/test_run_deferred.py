@@ -239,3 +239,18 @@ def test_it_leaves_and_comes_back_in_a_session_file(home: Terminal, server: Back
     home.ok("import", "talk.jsonl")
     server.queue = [{"output": [TEXT]}]
     assert home.ok("run", "--last", "--recover", "continue").out == "It says alpha.\n"
+
+
+def test_what_is_appended_behind_it_does_not_lose_it(home: Terminal, server: Background) -> None:
+    home.ok("append", "meanwhile")
+    server.queue = [{"output": [TEXT]}]
+    assert home.ok("run", "--last", "--recover", "continue").out == "It says alpha.\n"
+    assert [text for _, text in spoken(home)] == ["Read it", "meanwhile", "It says alpha."]
+
+
+def test_giving_up_needs_no_model_that_is_known(home: Terminal, server: Background) -> None:
+    (home.folder / ".pi" / "agent" / "models.json").write_text("{}")
+    ran = home.ok("run", "--last", "--recover", "close")
+    assert "is given up" in ran.err
+    assert "The provider was not told" in ran.err
+    assert home.ok("run", "--last", "--recover", "close").err.startswith("There is no cut-off run")

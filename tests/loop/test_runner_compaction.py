@@ -10,7 +10,7 @@ import pytest
 
 from pi_loop import ScriptedModel, tool
 from pi_loop.direct import closed_after
-from pi_loop.runner import NothingToCompactError
+from pi_loop.runner_types import NothingToCompactError
 from pi_sessions.compaction import CutError, NoGainError
 from pi_sessions.errors import CannotError, LeafMovedError
 from pi_sessions.store import SessionStore

@@ -10,7 +10,8 @@ from pi_loop import ScriptedModel
 from pi_loop.types import StreamOptions
 from pi_sessions.errors import CannotError, StoreError
 from pi_sessions.messages import AssistantMessage, DeferredHandle
-from pi_sessions.runs import ActiveRun
+from pi_sessions.runs import ActiveRun, RunAliveError
+from pi_sessions.store import SessionStore
 from tests.loop.runner_world import World, run, world
 
 __all__ = ["run", "world"]
@@ -279,3 +280,80 @@ def test_it_is_told_in_deltas_as_if_it_were_streamed(world: World, run: Run) -> 
         {"type": "text", "text": "second."},
         block,
     ]
+
+
+def test_what_was_said_behind_it_meanwhile_does_not_lose_it(world: World, run: Run) -> None:
+    async def work() -> None:
+        await asked(world)
+        world.store.append(world.sid, {"type": "message", "message": {"role": "user", "content": "meanwhile"}})
+        later = world.runner([], deferred=Answers(answered("There.")))
+        outcome = await later.fetch_deferred()
+        assert outcome is not None
+        assert outcome.message.text == "There."  # type: ignore[union-attr]
+        assert await later.deferred_answer() is None
+
+    run(work)
+    assert world.roles()[1:] == ["user", "user", "assistant"]
+
+
+def test_one_that_an_answer_came_behind_is_not_waited_for(world: World, run: Run) -> None:
+    async def work() -> None:
+        await asked(world)
+        runner = world.runner(["Another."], deferred=Answers())
+        await runner.prompt("never mind")
+        assert await runner.deferred_answer() is None
+
+    run(work)
+
+
+def test_of_two_processes_that_have_fetched_it_one_takes_it_in(world: World, run: Run) -> None:
+    block = {"type": "toolCall", "id": "c1", "name": "add", "arguments": {"a": 2, "b": 40}}
+    calling = answered(block, reason="toolUse")
+
+    async def work() -> None:
+        await asked(world)
+        first = world.runner(["It is 42."], deferred=Answers(calling))
+
+        class Slow(Answers):
+            async def fetch(self, handle: DeferredHandle, /) -> AssistantMessage | None:
+                await first.fetch_deferred()
+                return await super().fetch(handle)
+
+        second = world.runner([], deferred=Slow(calling))
+        with pytest.raises(CannotError, match="no deferred answer"):
+            await second.fetch_deferred()
+
+    run(work)
+    assert world.roles()[1:] == ["user", "assistant", "toolResult", "assistant"]
+    assert len(world.store.branches(world.sid)) == 1
+
+
+def test_one_that_another_process_is_taking_in_is_left_to_it(world: World, run: Run) -> None:
+    async def work() -> None:
+        await asked(world)
+        with SessionStore.open(world.file) as elsewhere:
+            taking = elsewhere.begin_run(world.sid, command="run", summary="fetch a deferred answer")
+            with pytest.raises(RunAliveError, match="Another process is at work on main"):
+                await world.runner([], deferred=Answers(answered("There."))).fetch_deferred()
+            taking.finish("done")
+            taking.release()
+        assert await world.runner([], deferred=Answers(answered("There."))).fetch_deferred() is not None
+
+    run(work)
+    assert len(world.store.branches(world.sid)) == 1
+
+
+def test_an_append_between_the_look_and_the_taking_in_is_no_harm(world: World, run: Run) -> None:
+    async def work() -> None:
+        await asked(world)
+
+        class Slow(Answers):
+            async def fetch(self, handle: DeferredHandle, /) -> AssistantMessage | None:
+                message = {"role": "user", "content": "meanwhile"}
+                world.store.append(world.sid, {"type": "message", "message": message})
+                return await super().fetch(handle)
+
+        assert await world.runner([], deferred=Slow(answered("There."))).fetch_deferred() is not None
+
+    run(work)
+    assert world.roles()[1:] == ["user", "user", "assistant"]

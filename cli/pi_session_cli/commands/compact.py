@@ -138,7 +138,7 @@ def plan_for(
     ctx: Invocation, store: SessionStore, here: Session, first_kept: str | None, *, offline: bool, model: str | None
 ) -> CompactionPlan:
     """Return what `compact` would do, with the budgets of the model in force where it is known."""
-    from pi_loop.runner import NothingToCompactError
+    from pi_loop.runner_types import NothingToCompactError
     from pi_loop.types import UNKNOWN_MODEL
     from pi_session_cli.model_access import ModelAccess
     from pi_session_cli.summarizing import named_model, runner_settings
