@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from pi_session_cli.invocation import Invocation
     from pi_sessions.messages import DeferredHandle
 
-SCRIPTED = Model(id="scripted", name="scripted", api="scripted", provider="scripted", context_window=200_000)
+SCRIPTED = Model(
+    id="scripted",
+    name="scripted",
+    api="scripted",
+    provider="scripted",
+    input=["text", "image"],
+    context_window=200_000,
+)
 LISTED = 8
 
 

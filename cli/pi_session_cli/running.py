@@ -15,7 +15,7 @@ from pi_session_cli.conversing import Conversation, Wishes, begin, check, choose
 from pi_session_cli.errors import OutputError
 from pi_session_cli.invocation import SESSION_VARIABLE
 from pi_session_cli.model_access import SCRIPTED, ModelAccess
-from pi_session_cli.prompt_words import read_prompt
+from pi_session_cli.prompt_words import Prompt, read_prompt
 from pi_session_cli.render import deferred
 from pi_session_cli.render.streaming import RunPrinter
 from pi_sessions.errors import PiSessionError
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from pi_loop.runner import SessionRunner
     from pi_loop.runner_types import RecoverAction, RunOutcome
+    from pi_loop.types import Model
     from pi_session_cli.invocation import Invocation
-    from pi_sessions.messages import ImageContent
     from pi_sessions.results import Session
     from pi_sessions.store import SessionStore
 
@@ -92,7 +92,7 @@ def run_once(
     # The program runs without collecting cycles, which suits commands that live for milliseconds only.
     gc.enable()
     has_prompt = bool(words) or recover is None
-    text, pictures = read_prompt(ctx, words) if has_prompt else ("", [])
+    prompt = read_prompt(ctx, words) if has_prompt else None
     check(ctx, wishes)
     # A new session is made only when somebody can answer in it.
     model = choose_model(ctx, ModelAccess(ctx), wishes, None) if place.is_new(ctx) else None
@@ -104,10 +104,24 @@ def run_once(
         talk = begin(ctx, store, session, wishes, command="run", default_tools="read", model=model)
         if not ctx.as_json:
             tell(ctx, *talk.notes)
-        played = anyio.run(play, ctx, talk, text if has_prompt else None, pictures, recover)
+        if prompt is not None:
+            # Also with --json: what was given is not what is sent.
+            tell(ctx, *prompt.notes, *unseen(prompt, talk.runner.model))
+        played = anyio.run(play, ctx, talk, prompt, recover)
     if played.output_failure is not None:
         raise not_shown(session, played, played.output_failure, stored=not place.no_session)
     return answer_of(session, played, wishes, stored=not place.no_session)
+
+
+def unseen(prompt: Prompt, model: Model) -> tuple[str, ...]:
+    """Say that a model does not get the pictures it is asked about."""
+    number = len(prompt.pictures)
+    if not number or "image" in model.input:
+        return ()
+    return (
+        f"{model.provider}/{model.id} cannot see pictures: it is told only that there "
+        f"{'was one' if number == 1 else f'were {number}'}",
+    )
 
 
 def tell(ctx: Invocation, *lines: str) -> None:
@@ -162,8 +176,7 @@ def session_for(ctx: Invocation, store: SessionStore, place: Place) -> Session:
 async def play(
     ctx: Invocation,
     talk: Conversation,
-    text: str | None,
-    pictures: list[ImageContent],
+    prompt: Prompt | None,
     recover: RecoverAction | None,
 ) -> Played:
     """Play the run; Ctrl-C, SIGTERM and the end of the terminal abort it, a second signal leaves at once."""
@@ -182,14 +195,14 @@ async def play(
         await tasks.start(abort_on_signals, runner, tasks.cancel_scope)
         try:
             await settle(ctx, runner, recover, played)
-            if text is not None and played.goes_on:
+            if prompt is not None and played.goes_on:
                 played.is_sent = True
-                played.outcome = await runner.prompt(text, pictures)
+                played.outcome = await runner.prompt(prompt.text, prompt.pictures)
         except PiSessionError as error:
             # Raised outside of the group, which would wrap it.
             failure = in_the_middle(error)
         tasks.cancel_scope.cancel()
-    if text is not None and not played.is_sent:
+    if prompt is not None and not played.is_sent:
         tell(
             ctx,
             f"The prompt was not sent, as {played.kept_back}; once that is settled: "

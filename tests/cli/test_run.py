@@ -92,8 +92,58 @@ def test_the_prompt_comes_from_words_standard_input_and_files(home: Shell) -> No
     assert (picture["mimeType"], base64.b64decode(picture["data"])) == ("image/png", PNG)
     home.ok("run", *script(home, "ok"), stdin=b"all of it\n")
     assert said(home)[0] == ("user", "all of it")
-    home.ok("run", "@here is text", *script(home, "ok"))
+    ran = home.ok("run", "@here is text", *script(home, "ok"))
     assert said(home)[0] == ("user", "@here is text")
+    assert "There is no file here is text: the words are sent as text" in ran.err
+
+
+def test_a_word_with_spaces_that_names_a_file_is_that_file(home: Shell) -> None:
+    folder = Path(home.cwd) / "my notes"
+    folder.mkdir()
+    (folder / "sp ace.txt").write_text("found")
+    text = home.ok("run", "look", "@my notes/sp ace.txt", "--json", *script(home, "ok"))
+    assert said(home)[0] == ("user", f'<file name="{folder}/sp ace.txt">\nfound\n</file>\nlook')
+    assert text.err == ""
+    for word in ("@my notes/no such.txt", "@./no such.txt", "@/no such.txt"):
+        ran = home.run("run", "look", word, *script(home, "ok"))
+        assert (ran.code, "no such.txt: No such file or directory" in ran.err) == (1, True), ran.err
+    for word in ("@my friend, look", "@scope/pkg is broken", "@./first line\nof a text", "@ alone"):
+        home.ok("run", word, *script(home, "ok"))
+        assert said(home)[0] == ("user", word)
+
+
+def test_what_is_no_text_is_not_sent_as_text(home: Shell) -> None:
+    packed = bytes(range(256)) * 8
+    (Path(home.cwd) / "packed.gz").write_bytes(packed)
+    (Path(home.cwd) / "random").write_bytes(bytes(byte for byte in packed if byte)[::-1])
+    for name in ("packed.gz", "random"):
+        ran = home.run("run", "look", f"@{name}", *script(home, "ok"))
+        assert ran.code == 1
+        assert f"{home.cwd}/{name} is no text in UTF-8" in ran.err
+        assert "turn it into text first" in ran.err
+    ran = home.run("run", "-", *script(home, "ok"), stdin=packed)
+    assert (ran.code, "Standard input is no text in UTF-8 (2,048 bytes)" in ran.err) == (1, True)
+    assert not (home.folder / "sessions.db").exists()
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_few_bytes_that_are_no_text_are_replaced_and_told(home: Shell, form: list[str]) -> None:
+    (Path(home.cwd) / "latin.txt").write_bytes("Grüße aus Köln\n".encode("latin-1"))
+    ran = home.ok("run", "look", "@latin.txt", *form, *script(home, "ok"))
+    assert f"{home.cwd}/latin.txt: 3 bytes that are no UTF-8 were replaced by U+FFFD" in ran.err
+    assert "Gr\ufffd\ufffde aus K\ufffdln" in said(home)[0][1]
+    ran = home.ok("run", *form, *script(home, "ok"), stdin=b"caf\xe9 au lait\n")
+    assert "Standard input: 1 byte that is no UTF-8 was replaced by U+FFFD" in ran.err
+    assert said(home)[0] == ("user", "caf\ufffd au lait")
+
+
+def test_a_picture_that_the_model_cannot_see_is_told(home: Shell) -> None:
+    (Path(home.cwd) / "dot.png").write_bytes(PNG)
+    blind, seeing = "deepseek/deepseek-v4-flash", "anthropic/claude-sonnet-5"
+    ran = home.ok("run", "look", "@dot.png", "--model", blind, *script(home, "ok"))
+    assert f"{blind} cannot see pictures: it is told only that there was one" in ran.err
+    assert "cannot see" not in home.ok("run", "look", "@dot.png", "--model", seeing, *script(home, "ok")).err
+    assert "cannot see" not in home.ok("run", "look", "@dot.png", *script(home, "ok")).err
 
 
 def test_what_cannot_be_asked_is_wrong_usage(home: Shell) -> None:
