@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pi_loop.repair.pairing import is_call, pair_results
 from pi_loop.target import CHAT
 from pi_sessions.context import blocks_of, entry_messages, is_editable, latest_edits, to_llm
 from pi_sessions.formats import export_losses as words
 from pi_sessions.formats.derived import FACT_TYPES
+from pi_sessions.pairing import is_call, pair_results
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

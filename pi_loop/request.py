@@ -12,11 +12,11 @@ from __future__ import annotations
 from pi_loop.repair.answers import answer_blocks, is_own, is_unfinished
 from pi_loop.repair.call_ids import CallIds, sent_tool_name
 from pi_loop.repair.inputs import NO_OUTPUT, input_blocks
-from pi_loop.repair.pairing import Pairing, pair_results
 from pi_loop.repair.prompt import PromptState
 from pi_loop.repair.report import Repair, Report
 from pi_loop.target import Target
 from pi_sessions.context import ContextMessage, blocks_of, to_llm
+from pi_sessions.pairing import Pairing, pair_results
 from pi_sessions.records import Record
 
 TYPE_CHECKING = False

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from pi_sessions.compaction import HISTORY_INSTRUCTIONS, CutError, NoGainError
 from pi_sessions.compaction_offline import LEAST_TOKENS, SHARE
-from pi_sessions.context import ContextMessage, active_entries, blocks_of, check_edit, is_editable, project_entries
+from pi_sessions.context import ContextMessage, active_entries, check_edit, is_editable, project_entries
 from pi_sessions.conversation import serialize_conversation
 from pi_sessions.file_operations import FileOperations, file_operations, file_section
 from pi_sessions.offline_summary import DEFAULT_MAX_TOKENS, offline_summary
+from pi_sessions.pairing import results_by_call
 from pi_sessions.records import Record
 from pi_sessions.summaries import SummaryRequest, answer_text
 from pi_sessions.tokens import estimate_tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Collection, Generator, Sequence
 
     from pi_sessions.stored import JsonObject, StoredEntry
 
@@ -93,7 +94,8 @@ def plan_range(path: Sequence[StoredEntry], first: str, last: str | None, *, kee
     holder = _holder(goes)
     if holder is None:
         raise CutError("The range holds no message that can be summed up", hint="pi-session context shows the entries")
-    _check_pairs(goes, stays)
+    every = [ContextMessage(entry.id, message) for entry, given in projected for message in given]
+    _check_pairs(every, {one.entry_id for one in goes})
     return RangePlan(
         holder,
         tuple(goes),
@@ -169,24 +171,12 @@ def _holder(goes: Sequence[ContextMessage]) -> str | None:
     return None if found is None else found.entry_id
 
 
-def _check_pairs(goes: Sequence[ContextMessage], stays: Sequence[ContextMessage]) -> None:
-    outside = _calls(stays)
-    inside = _calls(goes)
-    for messages, calls in ((goes, outside), (stays, inside)):
-        for one in messages:
-            call = one.message.get("toolCallId") if one.message.get("role") == "toolResult" else None
-            if isinstance(call, str) and call in calls and call not in (inside if calls is outside else outside):
-                raise CutError(
-                    f"The range would part the result {one.entry_id} from its call in {calls[call]}",
-                    hint="begin or end the range so that both are in it, or neither",
-                )
-
-
-def _calls(messages: Sequence[ContextMessage]) -> dict[str, str]:
-    return {
-        block["id"]: one.entry_id
-        for one in messages
-        if one.message.get("role") == "assistant"
-        for block in blocks_of(one.message.get("content"))
-        if block.get("type") == "toolCall" and isinstance(block.get("id"), str)
-    }
+def _check_pairs(messages: Sequence[ContextMessage], goes: Collection[str]) -> None:
+    """Raise CutError when the entries that go part a result from its call."""
+    for (call, _), result in results_by_call([one.message for one in messages]).items():
+        asked, answer = messages[call].entry_id, messages[result].entry_id
+        if (asked in goes) != (answer in goes):
+            raise CutError(
+                f"The range would part the result {answer} from its call in {asked}",
+                hint="begin or end the range so that both are in it, or neither",
+            )

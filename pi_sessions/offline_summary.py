@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from pi_sessions.context import blocks_of, content_text, to_llm
+from pi_sessions.pairing import results_by_call
 from pi_sessions.tokens import UNITS_PER_TOKEN, cut_utf16, utf16_length
 
 TYPE_CHECKING = False
@@ -139,23 +140,21 @@ def decisions(messages: Iterable[JsonObject]) -> list[str]:
 
 def commands(messages: Sequence[JsonObject]) -> list[str]:
     """Return the shell commands that were run, by the model or by the user, with how they ended if badly."""
-    failed = {
-        message.get("toolCallId")
-        for message in messages
-        if message.get("role") == "toolResult" and message.get("isError") is True
-    }
+    results = results_by_call(messages)
     found = []
-    for message in messages:
+    for place, message in enumerate(messages):
         if message.get("role") == "bashExecution":
             code = message.get("exitCode")
             ending = f" (exit {code})" if code else ""
             found.append(f"`{_line(str(message.get('command', '')))}`{ending}")
         elif message.get("role") == "assistant":
-            for block in blocks_of(message.get("content")):
+            for number, block in enumerate(blocks_of(message.get("content"))):
                 arguments = block.get("arguments")
                 command = arguments.get("command") if isinstance(arguments, dict) else None
                 if block.get("type") == "toolCall" and isinstance(command, str) and command.strip():
-                    found.append(f"`{_line(command)}`{' (failed)' if block.get('id') in failed else ''}")
+                    result = results.get((place, number))
+                    failed = result is not None and messages[result].get("isError") is True
+                    found.append(f"`{_line(command)}`{' (failed)' if failed else ''}")
     return found
 
 

@@ -13,9 +13,9 @@ import json
 
 from pi_loop.chat_traits import REASONING_FIELDS, chat_traits
 from pi_loop.repair.inputs import reported_text
-from pi_loop.repair.pairing import call_id_of, is_call
 from pi_loop.repair.well_formed import well_formed_text, well_formed_value
 from pi_loop.target import ANTHROPIC, CHAT, RESPONSES
+from pi_sessions.pairing import call_id_of, is_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

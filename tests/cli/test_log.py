@@ -195,3 +195,36 @@ def test_context_is_measured_against_the_models_window(sample: Terminal) -> None
 def test_an_unknown_window_is_said(talk: Terminal) -> None:
     talk.ok("append", "--role", "assistant", "--model", "nobody/nothing", "hm")
     assert "not known here" in talk.ok("context", "--window").err
+
+
+def repeated_ids(shell: Terminal) -> list[str]:
+    """Make a session whose two runs both call `call_0`, and a third branch that answers the second; give its ids."""
+    said = []
+    for command in ("FIRST", "SECOND"):
+        call = {"type": "toolCall", "id": "call_0", "name": "bash", "arguments": {"command": f"echo {command}"}}
+        result = {"role": "toolResult", "toolCallId": "call_0", "toolName": "bash", "content": command}
+        said += [{"role": "user", "content": f"say {command}"}, {"role": "assistant", "content": [call]}, result]
+    shell.ok("new")
+    lines = "\n".join(json.dumps(message) for message in said).encode()
+    return shell.ok("append", "--json-lines", "-", stdin=lines).lines
+
+
+def test_results_are_told_under_the_call_they_answer_when_ids_come_again(shell: Terminal) -> None:
+    made = repeated_ids(shell)
+    told = [line.strip() for line in shell.ok("log").lines]
+    for word in ("FIRST", "SECOND"):
+        assert told[told.index(f'bash(command="echo {word}")') + 1] == f"-> {word}"
+    assert not any(line.startswith("tool ") for line in told)
+    partners = [json.loads(shell.ok("show", entry, "--json").out)["partners"] for entry in made]
+    halves = [pair[0]["entryId"] if pair else None for pair in partners]
+    assert halves == [None, made[2], made[1], None, made[5], made[4]]
+
+
+def test_show_finds_a_result_on_another_branch_but_not_that_of_a_later_call(shell: Terminal) -> None:
+    made = repeated_ids(shell)
+    shell.ok("rewind", "--exact", made[1])
+    shell.ok("append", "left open")
+    shell.ok("append", "--json-lines", "-", stdin=json.dumps({"role": "assistant", "content": []}).encode())
+    assert json.loads(shell.ok("show", made[1], "--json").out)["partners"][0]["entryId"] == made[2]
+    again = json.loads(shell.ok("show", made[4], "--json").out)["partners"]
+    assert again == [{"toolCallId": "call_0", "entryId": made[5]}]

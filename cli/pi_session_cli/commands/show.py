@@ -145,15 +145,53 @@ def partners(
         entries: All entries of the session.
     """
     from pi_session_cli.render.words import calls, text_of
+    from pi_sessions.pairing import results_by_call
 
     message = entry.message or {}
     if entry.role == "toolResult":
-        call_id = text_of(message.get("toolCallId"))
-        asked = [each.id for each in own if any(call.get("id") == call_id for call in calls(each.message or {}))]
-        return ((call_id, asked[-1] if asked else None),)
-    results: dict[str, str] = {}
-    for each in entries:
-        if each.role == "toolResult":
-            results.setdefault(text_of((each.message or {}).get("toolCallId")), each.id)
+        asked = {result: call for (call, _), result in results_by_call([each.message for each in own]).items()}
+        call = asked.get(len(own) - 1)
+        return ((text_of(message.get("toolCallId")), None if call is None else own[call].id),)
     ids = [text_of(call.get("id")) for call in calls(message)]
-    return tuple((call_id, results.get(call_id)) for call_id in ids)
+    found = results_below(entry, ids, entries)
+    met: dict[str, int] = {}
+    told = []
+    for call_id in ids:
+        told.append((call_id, found.get((call_id, met.get(call_id, 0)))))
+        met[call_id] = met.get(call_id, 0) + 1
+    return tuple(told)
+
+
+def results_below(
+    entry: StoredEntry, call_ids: Sequence[str], entries: Sequence[StoredEntry]
+) -> dict[tuple[str, int], str]:
+    """Return the results of an answer's calls, on whichever branch they are: by call id and how often it came before.
+
+    Args:
+        call_ids: Of the calls, in their order.
+        entries: All entries of the session, in file order.
+    """
+    from pi_session_cli.render.words import calls, text_of
+
+    places = {each.id: place for place, each in enumerate(entries)}
+    children: dict[str | None, list[StoredEntry]] = {}
+    for each in entries:
+        children.setdefault(each.parent_id, []).append(each)
+    found: dict[tuple[str, int], str] = {}
+    waiting = [(entry.id, dict.fromkeys(call_ids, 0))]
+    while waiting:
+        above, answered = waiting.pop()
+        for each in children.get(above, ()):
+            now = dict(answered)
+            # A later call with the same id takes the results from there on.
+            for call in calls(each.message or {}):
+                now.pop(text_of(call.get("id")), None)
+            call_id = text_of((each.message or {}).get("toolCallId"))
+            if each.role == "toolResult" and call_id in now:
+                other = found.get((call_id, now[call_id]))
+                if other is None or places[each.id] < places[other]:
+                    found[call_id, now[call_id]] = each.id
+                now[call_id] += 1
+            if any(number < call_ids.count(call_id) for call_id, number in now.items()):
+                waiting.append((each.id, now))
+    return found

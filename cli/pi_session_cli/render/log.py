@@ -12,13 +12,15 @@ from pi_session_cli.render.prose import paint_lines
 from pi_session_cli.render.safe import block, one_line
 from pi_session_cli.render.screen import count
 from pi_session_cli.render.wire import session_json
-from pi_session_cli.render.words import calls, gist, speaker, styles, text_of
+from pi_session_cli.render.words import calls, gist, speaker, stop_words, styles, text_of
+from pi_sessions.context import blocks_of
+from pi_sessions.pairing import results_by_call
 from pi_sessions.records import Record
 from pi_sessions.texts import content_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pi_session_cli.render.screen import Screen
     from pi_sessions.results import Label, Session
@@ -51,22 +53,22 @@ def lines(data: Transcript, screen: Screen) -> Iterator[str]:
         yield screen.paint(f"({count(data.before, 'entry', 'entries')} before)", "dim")
         yield ""
     results = {} if data.whole else folded_results(data.entries)
-    told = {id(result) for result in results.values()}
+    told = {id(result) for under in results.values() for result in under.values()}
     shown = [entry for entry in data.entries if id(entry) not in told]
     for place, entry in enumerate(shown):
         if place:
             yield ""
         label = data.labels.get(entry.id)
         yield title(entry, label.text if label else None, screen)
-        yield from said_lines(entry, data.whole, results, screen)
+        yield from said_lines(entry, data.whole, results.get(entry.id, {}), screen)
 
 
-def said_lines(entry: StoredEntry, whole: bool, results: Mapping[str, StoredEntry], screen: Screen) -> Iterator[str]:
+def said_lines(entry: StoredEntry, whole: bool, results: Mapping[int, StoredEntry], screen: Screen) -> Iterator[str]:
     """Yield what an entry says, indented, as the screen has room and colour for it.
 
     Args:
         whole: Show thinking, arguments and outputs in full.
-        results: Results to tell under their call, by its id.
+        results: Results to tell under their call, by its place among the blocks.
     """
     if entry.role == "assistant":
         yield from answer_lines(entry.message or {}, whole, results, screen)
@@ -76,7 +78,7 @@ def said_lines(entry: StoredEntry, whole: bool, results: Mapping[str, StoredEntr
         yield from (f"  {line}".rstrip() for line in body(entry, whole))
 
 
-def answer_lines(message: JsonObject, whole: bool, results: Mapping[str, StoredEntry], screen: Screen) -> Iterator[str]:
+def answer_lines(message: JsonObject, whole: bool, results: Mapping[int, StoredEntry], screen: Screen) -> Iterator[str]:
     """Yield an answer: its text as prose, its calls one line each, cut to the screen unless the whole is wanted."""
     text: list[str] = []
     for is_text, line in answer_parts(message, whole, results):
@@ -89,16 +91,11 @@ def answer_lines(message: JsonObject, whole: bool, results: Mapping[str, StoredE
     yield from paint_lines(text, screen, indent=2)
 
 
-def folded_results(entries: Iterable[StoredEntry]) -> dict[str, StoredEntry]:
-    """Return the results that can stand under their call, by the call's id: the first of each after it."""
-    called: set[str] = set()
-    results: dict[str, StoredEntry] = {}
-    for entry in entries:
-        message = entry.message or {}
-        called.update(text_of(call.get("id")) for call in calls(message))
-        call_id = text_of(message.get("toolCallId"))
-        if entry.role == "toolResult" and call_id in called:
-            results.setdefault(call_id, entry)
+def folded_results(entries: Sequence[StoredEntry]) -> dict[str, dict[int, StoredEntry]]:
+    """Return the results that can stand under their call: by the entry with the call and the call's place in it."""
+    results: dict[str, dict[int, StoredEntry]] = {}
+    for (call, block), result in results_by_call([entry.message for entry in entries]).items():
+        results.setdefault(entries[call].id, {})[block] = entries[result]
     return results
 
 
@@ -140,16 +137,15 @@ def body(entry: StoredEntry, whole: bool) -> Iterator[str]:
         yield from images(message)
 
 
-def answer_parts(message: JsonObject, whole: bool, results: Mapping[str, StoredEntry]) -> Iterator[tuple[bool, str]]:
+def answer_parts(message: JsonObject, whole: bool, results: Mapping[int, StoredEntry]) -> Iterator[tuple[bool, str]]:
     """Yield the lines of an answer's blocks in order, each with whether it is text.
 
     Args:
         whole: Show thinking and arguments in full.
-        results: Results to tell under their call, by its id.
+        results: Results to tell under their call, by its place among the blocks.
     """
-    content = message.get("content")
-    for each in content if isinstance(content, list) else [{"type": "text", "text": text_of(content)}]:
-        kind = each.get("type") if isinstance(each, dict) else None
+    for place, each in enumerate(blocks_of(message.get("content"))):
+        kind = each.get("type")
         if kind == "text" and text_of(each.get("text")).strip():
             yield from ((True, line) for line in block(text_of(each.get("text")).strip("\n")))
         elif kind == "thinking" and text_of(each.get("thinking")):
@@ -159,13 +155,13 @@ def answer_parts(message: JsonObject, whole: bool, results: Mapping[str, StoredE
             else:
                 yield False, f"(thinking, {count(len(thought), 'character')})"
         elif kind == "toolCall":
-            result = results.get(text_of(each.get("id")))
+            result = results.get(place)
             yield False, call_line(each, whole)
             if result is not None:
                 yield False, f"  -> {result_gist(result)}"
-    if message.get("stopReason") in ("error", "aborted", "length"):
-        reason = text_of(message.get("errorMessage")) or "no reason given"
-        yield False, f"({message['stopReason']}: {one_line(reason)})"
+    stopped = stop_words(message)
+    if stopped:
+        yield False, f"({stopped})"
 
 
 def result_gist(result: StoredEntry) -> str:

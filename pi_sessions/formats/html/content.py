@@ -37,20 +37,42 @@ EDIT_FIELDS = (("oldText", "newText"), ("old_string", "new_string"), ("old_str",
 
 
 class Calls:
-    """The tool calls met so far, by id, so that a result can say what it answers."""
+    """The tool calls met so far on one path, by id, so that a result can say what it answers.
 
-    def __init__(self) -> None:
-        self._met: dict[str, tuple[str, str, str]] = {}
+    Args:
+        above: Those of the path that this one goes on from.
+    """
+
+    def __init__(self, above: Calls | None = None) -> None:
+        self._above = above
+        self._met: dict[str, list[tuple[str, str, str]]] = {}
+        self._here: set[str] = set()
+
+    def begin(self) -> None:
+        """Begin an answer: its calls stand before earlier ones with the same id."""
+        self._here = set()
 
     def met(self, call: JsonObject, gist: str) -> None:
-        """Remember a call."""
-        arguments = call.get("arguments")
+        """Remember a call of the answer."""
+        call_id, arguments = _text(call.get("id")), call.get("arguments")
         path = path_of(arguments) if isinstance(arguments, dict) else ""
-        self._met[_text(call.get("id"))] = (_text(call.get("name")), gist, path)
+        if call_id not in self._here:
+            self._here.add(call_id)
+            self._met[call_id] = []
+        self._met[call_id].append((_text(call.get("name")), gist, path))
 
     def of(self, call_id: str) -> tuple[str, str, str]:
-        """Return tool, gist and path of a call; empty texts for an unknown one."""
-        return self._met.get(call_id, ("", "", ""))
+        """Return tool, gist and path of the call that a result answers; empty texts for an unknown one."""
+        known: Calls | None = self
+        while known is not None and call_id not in known._met:
+            known = known._above
+        if known is None:
+            return "", "", ""
+        waiting = known._met[call_id]
+        if len(waiting) > 1:
+            # Of calls of one answer that share an id, the next result is the next one's.
+            self._met[call_id] = waiting[1:]
+        return waiting[0]
 
 
 def blocks_for(entry: StoredEntry, calls: Calls, *, tools: str, thinking: bool) -> list[Block]:
@@ -98,6 +120,7 @@ def _message(message: JsonObject, calls: Calls, tools: str) -> Iterator[Block]:
 
 
 def _answer(message: JsonObject, calls: Calls, tools: str) -> Iterator[Block]:
+    calls.begin()
     for block in blocks_of(message.get("content")):
         kind = block.get("type")
         if kind == "text" and _text(block.get("text")).strip():

@@ -219,15 +219,17 @@ def _laid_out(
     export: Export, tree: Tree, sections: list[Section], active: set[str], names: dict[str, list[str]]
 ) -> Iterator[Values]:
     labels = export.label_texts()
-    calls = Calls()
+    calls: list[Calls] = []
     for place, section in enumerate(sections):
+        calls.append(Calls(calls[section.parent] if section.parent >= 0 else None))
+        laid_out = functools.partial(_entry, export=export, calls=calls[place], labels=labels, names=names)
         entries = [tree.entries[entry_id] for entry_id in section.ids]
         yield {
             "place": place,
             "parent": section.parent,
             "active": section.ids[0] in active,
             "begins": gist(entries[0]) if section.parent >= 0 else "",
-            "entries": (_entry(entry, export, calls, labels, names) for entry in entries),
+            "entries": map(laid_out, entries),
             "choices": _choices(tree, sections, section.children),
         }
 

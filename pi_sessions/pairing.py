@@ -6,6 +6,7 @@ id, to the first still open. The first result of a call counts. Everything else 
 
 from __future__ import annotations
 
+from pi_sessions.context import blocks_of
 from pi_sessions.records import Record
 
 TYPE_CHECKING = False
@@ -92,3 +93,28 @@ def pair_results(roles: Sequence[str], blocks: Sequence[Sequence[JsonObject]], r
                 if found.message != batch:
                     moved.add(index)
     return Pairing(results, frozenset(strays), frozenset(duplicates), frozenset(moved))
+
+
+def results_by_call(messages: Sequence[JsonObject | None]) -> dict[tuple[int, int], int]:
+    """Return which message holds the result of each call that has one.
+
+    Args:
+        messages: Of one path, root first; None where an entry holds none.
+
+    Returns:
+        Place of a call's message and of the call among its blocks: place of its result.
+    """
+    known = [message or {} for message in messages]
+    roles = [message.get("role") for message in known]
+    places = [place for place, role in enumerate(roles) if role in ("user", "assistant", "toolResult")]
+    pairing = pair_results(
+        [str(roles[place]) for place in places],
+        [blocks_of(known[place].get("content")) for place in places],
+        [_result_id(known[place]) for place in places],
+    )
+    return {(places[call], block): places[result] for (call, block), result in pairing.results.items()}
+
+
+def _result_id(message: JsonObject) -> str:
+    stored = message.get("toolCallId")
+    return stored if message.get("role") == "toolResult" and isinstance(stored, str) else ""
