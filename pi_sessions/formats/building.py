@@ -19,11 +19,18 @@ from pi_sessions.stored import StoredEntry, message_head
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Container, Mapping
+    from typing import Any, Protocol
 
     from pi_sessions.formats.json_lines import JsonLines
     from pi_sessions.formats.parsed import ChildOf, Tally
     from pi_sessions.stored import JsonObject
+
+    class HasEntry(Protocol):
+        """What a reader keeps of a record that became an entry."""
+
+        entry: StoredEntry
+
 
 _NO_TIME = '{"timestamp":null}'
 
@@ -41,6 +48,7 @@ class SessionBuilder:
         source: Path of the source.
         importer: Version of the reader.
         untimed: Entries without a time stay so. Else the store gives them the time of the import.
+        named: Where the reader itself notes entries by id (`noted`).
 
     Attributes:
         entries: So far, in the order of the source. A reader may change an entry's parent until `finish`.
@@ -49,7 +57,15 @@ class SessionBuilder:
         repairs, losses, unknown: As in `ParsedSession`.
     """
 
-    def __init__(self, format: str, source: str, importer: str, *, untimed: bool = False) -> None:
+    def __init__(
+        self,
+        format: str,
+        source: str,
+        importer: str,
+        *,
+        untimed: bool = False,
+        named: Mapping[str, HasEntry] | None = None,
+    ) -> None:
         self.format = format
         self.source = source
         self.importer = importer
@@ -64,14 +80,25 @@ class SessionBuilder:
         # None where the source calls an entry by its id; ends with the last that it calls otherwise.
         self._foreign: list[str | None] = []
         self._known: dict[str, StoredEntry] = {}
+        self._named = named
         self._kept: Counter[str] = Counter()
 
     def __contains__(self, entry_id: object) -> bool:
-        return entry_id in self._known
+        if self._named is None or entry_id in self._known:
+            return entry_id in self._known
+        return isinstance(entry_id, str) and self.entry(entry_id) is not None
 
     def entry(self, entry_id: str | None) -> StoredEntry | None:
         """Return an entry by id."""
-        return self._known.get(entry_id or "")
+        known = self._known.get(entry_id or "")
+        if known is None and self._named is not None:
+            held = self._named.get(entry_id or "")
+            return held.entry if held is not None and held.entry.id == entry_id else None
+        return known
+
+    def noted(self, entry: StoredEntry) -> None:
+        """Say that `named` knows an entry by its id now, so that it need not be known twice."""
+        self._known.pop(entry.id, None)
 
     def add(
         self,
@@ -97,9 +124,9 @@ class SessionBuilder:
             foreign_id: What the source calls it, when that is not `id`.
             text: `dump` of the fields, where it is at hand.
         """
-        if id in self._known:
+        if id in self._known or (self._named is not None and id in self):
             number = 2
-            while f"{id}-{number}" in self._known:
+            while f"{id}-{number}" in self:
                 number += 1
             self.repairs.append(Repair(line, "duplicate_id", f"the id {id} is there twice; this one got a number"))
             id, foreign_id = f"{id}-{number}", foreign_id or id
@@ -156,7 +183,7 @@ class SessionBuilder:
         self.entries.pop()
         self.lines.pop()
         del self._foreign[len(self.entries) :]
-        del self._known[entry.id]
+        self._known.pop(entry.id, None)
         self.own_ids.discard(entry.id)
         unknown = [repair for repair in self.unknown if repair.entry_id != entry.id]
         if len(unknown) == len(self.unknown) and entry.type == "custom":
@@ -190,8 +217,9 @@ class SessionBuilder:
 
     def resolve_links(self) -> None:
         """See to it that every parent exists and that there is no cycle; what is changed is reported."""
+        known: Container[str] = self._known if self._named is None else self
         for place, entry in enumerate(self.entries):
-            if entry.parent_id is None or (entry.parent_id in self._known and entry.parent_id != entry.id):
+            if entry.parent_id is None or (entry.parent_id in known and entry.parent_id != entry.id):
                 continue
             before = self.entries[place - 1].id if place else None
             found = f"the parent {entry.parent_id} is missing; " + (
@@ -215,7 +243,7 @@ class SessionBuilder:
                     break
                 path.append(at)
                 on_path.add(at.id)
-                at = self._known[at.parent_id] if at.parent_id is not None else None
+                at = self.entry(at.parent_id) if at.parent_id is not None else None
             for settled in path:
                 settled.key = -1
         for entry in self.entries:
@@ -251,10 +279,10 @@ class SessionBuilder:
         self.resolve_links()
         self._fill_times(created_ms)
         entries = self.entries
-        if leaf not in self._known:
+        if leaf not in self:
             leaf = entries[-1].id if entries else None
         # Not needed any more, but the memory is.
-        self._known = {}
+        self._known, self._named = {}, None
         return ParsedSession(
             format=self.format,
             source=self.source,

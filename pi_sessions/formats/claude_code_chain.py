@@ -60,9 +60,9 @@ class Chain:
 
     def __init__(self, key: str, path: str) -> None:
         self.key = key
-        self.builder = SessionBuilder(NAME, path, IMPORTER)
         self.nodes: list[Node] = []
         self.named: dict[str, Node] = {}
+        self.builder = SessionBuilder(NAME, path, IMPORTER, named=self.named)
         self.constant: JsonObject = {}
         self._not_met: Sequence[str] = _CONSTANT
         self.said = False
@@ -183,6 +183,8 @@ class Chain:
         self.nodes.append(node)
         if node.uuid:
             self.named[node.uuid] = node
+            if node.uuid == entry.id:
+                self.builder.noted(entry)
 
     def _rest(self, record: JsonObject) -> JsonObject:
         """Return the fields beside the message that differ from what the session's records usually say."""

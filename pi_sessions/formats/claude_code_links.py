@@ -129,7 +129,7 @@ def link(
 def _metas_behind_the_first(nodes: list[Node]) -> list[Node]:
     """Return the nodes with those before the first real record moved right behind it."""
     first = next((place for place, node in enumerate(nodes) if not node.is_meta), 0)
-    return [*nodes[first : first + 1], *nodes[:first], *nodes[first + 1 :]]
+    return [*nodes[first : first + 1], *nodes[:first], *nodes[first + 1 :]] if first else nodes
 
 
 def _find_parents(builder: SessionBuilder, nodes: list[Node], named: dict[str, Node], is_side: bool) -> None:

@@ -25,11 +25,15 @@ BUDGET = 12 << 20
 _MOST_RECORDS = 200
 _BLOCK = 1 << 18
 _SIZE = 8
+_MOST_TIME = 1 << 62
+# Of a time that lies in the spool.
+_PUT_AWAY: Any = object()
 # Unlike the other one it is hardly ever kept in memory.
 _FOLDER = "/var/tmp"
 
 _payload: Any = StoredEntry.__dict__["payload"]
 _place: Any = StoredEntry.__dict__["_fields"]
+_time: Any = StoredEntry.__dict__["time_ms"]
 _head: Any = StoredEntry.__dict__["head"]
 
 
@@ -50,6 +54,19 @@ class Spool:
         if hasattr(self, "_file"):
             self._file.close()
 
+    def write_timed(self, time_ms: int, text: str) -> int:
+        """Put a text away with a time and return their place."""
+        place = self._size
+        self._file.write(time_ms.to_bytes(_SIZE, "little", signed=True))
+        self._size += _SIZE
+        self.write(text)
+        return place
+
+    def time(self, place: int) -> int:
+        """Return a time."""
+        self._flush()
+        return int.from_bytes(self._bytes(place, _SIZE), "little", signed=True)
+
     def write(self, text: str) -> int:
         """Put a text away and return its place."""
         return self.write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -68,11 +85,14 @@ class Spool:
 
     def read_bytes(self, place: int) -> bytes:
         """Return what was put away; what stands one after the other is read from the disk together."""
+        self._flush()
+        size = int.from_bytes(self._bytes(place, _SIZE), "little")
+        return self._bytes(place + _SIZE, size)
+
+    def _flush(self) -> None:
         if self._written < self._size:
             self._file.flush()
             self._written = self._size
-        size = int.from_bytes(self._bytes(place, _SIZE), "little")
-        return self._bytes(place + _SIZE, size)
 
     def _bytes(self, at: int, size: int) -> bytes:
         start = at - self._block_at
@@ -86,8 +106,9 @@ class Spool:
 class SpooledEntry(StoredEntry):
     """An entry whose text was put away. It has no slots of its own, so that an entry can become one where it lies.
 
-    In the slots of a `StoredEntry` lie, under `payload`, the place of the text; under `_fields` its spool; and under
-    `head` a dict that many entries share, or that dict and the timestamp.
+    In the slots of a `StoredEntry` lie, under `payload`, the place of the time and behind it the text; under `_fields`
+    their spool; under `time_ms` `_PUT_AWAY`, or a time that was not; and under `head` a dict that many entries share,
+    or that dict and the timestamp.
     """
 
     __slots__ = ()
@@ -96,11 +117,25 @@ class SpooledEntry(StoredEntry):
     def payload(self) -> str:
         """The text, read back."""
         spool: Spool = _place.__get__(self)
-        return spool.read(_payload.__get__(self))
+        return spool.read(_payload.__get__(self) + _SIZE)
 
     @payload.setter
     def payload(self, text: str) -> None:
-        _payload.__set__(self, _place.__get__(self).write(text))
+        spool: Spool = _place.__get__(self)
+        _payload.__set__(self, spool.write_timed(spool.time(_payload.__get__(self)), text))
+
+    @property
+    def time_ms(self) -> int | None:
+        """As in `StoredEntry`."""
+        time_ms: int | None = _time.__get__(self)
+        if time_ms is _PUT_AWAY:
+            spool: Spool = _place.__get__(self)
+            return spool.time(_payload.__get__(self))
+        return time_ms
+
+    @time_ms.setter
+    def time_ms(self, time_ms: int | None) -> None:
+        _time.__set__(self, time_ms)
 
     @property
     def head(self) -> JsonObject | None:
@@ -232,13 +267,16 @@ class TextBudget:
         self.held = 0
 
     def _put_away(self, spool: Spool, entry: StoredEntry) -> None:
-        place = spool.write(entry.payload)
-        head = entry.head
+        time_ms, head = entry.time_ms, entry.head
+        fits = time_ms is not None and -_MOST_TIME < time_ms < _MOST_TIME
+        place = spool.write_timed(time_ms if time_ms is not None and fits else 0, entry.payload)
         entry.__class__ = SpooledEntry
+        if fits:
+            _time.__set__(entry, _PUT_AWAY)
         _payload.__set__(entry, place)
         _place.__set__(entry, spool)
         if head:
-            _head.__set__(entry, self._shared(head, entry.time_ms))
+            _head.__set__(entry, self._shared(head, time_ms))
 
     def _shared(self, head: JsonObject, time_ms: int | None) -> object:
         """Return a message's head in little space: nearly all of a session say the same but for the time."""
