@@ -23,7 +23,7 @@ def edit_tool(workspace: Workspace) -> Tool:
 
     async def execute(call_id: str, args: JsonObject, signal: AbortSignal | None, on_update: OnUpdate) -> ToolResult:
         path = text_argument(args, "path")
-        edits = _edits(args)
+        edits = given_edits(args)
         absolute = workspace.resolve(path)
         async with workspace.changing(absolute, signal):
             details = await in_thread(edit_file, absolute, path, edits)
@@ -92,6 +92,17 @@ def edit_file(absolute: str, path: str, edits: list[Edit]) -> JsonObject:
         ToolError: the file cannot be read, or an edit does not fit it; nothing was written.
         OSError: the system refused to write it; it is as it was.
     """
+    details, content = planned_edit(absolute, path, edits)
+    write_whole(absolute, path, content)
+    return details
+
+
+def planned_edit(absolute: str, path: str, edits: list[Edit]) -> tuple[JsonObject, bytes]:
+    """Return what an edit would change, and the file as it would be; blocking, nothing is written.
+
+    Raises:
+        ToolError: the file cannot be read, or an edit does not fit it.
+    """
     regular_file(absolute, path)
     with open(absolute, "rb") as file:
         raw = file.read()
@@ -106,11 +117,15 @@ def edit_file(absolute: str, path: str, edits: list[Edit]) -> JsonObject:
     details = describe_change(path, base, changed)
     final = changed if content == base else splice(content, replacements)
     # Bytes that are no UTF-8 and were not touched go back as they came.
-    write_whole(absolute, path, (bom + final).encode("utf-8", "surrogateescape"))
-    return details
+    return details, (bom + final).encode("utf-8", "surrogateescape")
 
 
-def _edits(args: JsonObject) -> list[Edit]:
+def given_edits(args: JsonObject) -> list[Edit]:
+    """Return the edits of a call.
+
+    Raises:
+        ToolError: there are none.
+    """
     given = args.get("edits")
     listed = given if isinstance(given, list) else []
     edits = [Edit(str(one["oldText"]), _storable(str(one["newText"]))) for one in listed if isinstance(one, dict)]

@@ -1,10 +1,13 @@
 """`resume`, driven in a real terminal with the scripted model."""
 
+import fcntl
 import json
 import os
 import pty
 import signal
+import struct
 import subprocess
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +26,7 @@ from pi_sessions.messages import AssistantMessage
 from tests.cli.launcher import Stream
 from tests.cli.launcher import Terminal as Shell
 from tests.cli.pty_server import TerminalServer
-from tests.cli.pty_talk import LIMIT_S, PROGRAM, Person
+from tests.cli.pty_talk import LIMIT_S, PROGRAM, Person, Terminal
 
 READY = "Ctrl-D leaves"
 LONG = "one two three four five six seven eight nine ten eleven twelve"
@@ -132,7 +135,7 @@ def test_changing_calls_are_asked_about_and_the_decision_is_kept(person: Person)
         terminal.types("go")
         terminal.sees('Allow write(path="yes.txt", content="1")?')
         terminal.types("maybe")
-        terminal.sees("Answer y, a or n first")
+        terminal.sees("Answer y, n, a or s first")
         terminal.presses("\x15")
         terminal.types("y")
         terminal.sees('Allow bash(command="touch no.txt")?')
@@ -164,7 +167,8 @@ def test_what_is_always_allowed_holds_until_you_leave_and_in_this_folder_only(pe
     with person.resume("lease bug", *person.script(*steps)) as terminal:
         terminal.sees(READY)
         terminal.types("go")
-        terminal.sees('Allow bash(command="touch a")?  y yes, a always for bash, n no')
+        terminal.sees("y yes, n no, a always for bash, s shows it again")
+        terminal.sees('Allow bash(command="touch a")?')
         terminal.types("a")
         terminal.sees("Made a.")
         person.until_idle("go", "", "Made a.")
@@ -203,6 +207,99 @@ def test_what_is_always_allowed_holds_until_you_leave_and_in_this_folder_only(pe
     }
     # The way to the first call of the fork was left by the rewind.
     assert by == {"side": ["person, always"] * 3, "there": [None]}
+
+
+def resize(terminal: Terminal, rows: int, columns: int) -> None:
+    """Give a terminal another size."""
+    fcntl.ioctl(terminal.child.child_fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def unwrapped(shown: str) -> str:
+    """Return what was written above the prompt as it was before it was wrapped."""
+    return shown.replace("\r", "").replace("\n  : ", "")
+
+
+def test_a_command_is_seen_whole_before_it_is_approved(person: Person) -> None:
+    command = "echo " + "x" * 300 + " ; echo TAIL\rls\x1b[2K\ntouch made"
+    with person.resume(*person.script({"calls": [{"name": "bash", "arguments": {"command": command}}]})) as terminal:
+        terminal.sees(READY)
+        resize(terminal, 12, 40)
+        terminal.types("go")
+        terminal.sees("  | touch made")
+        terminal.sees("y yes, n no, a always for bash, s shows")
+        terminal.sees("Allow bash(")
+        assert "x" * 300 + " ; echo TAIL\\x0dls\\x1b[2K\n  | touch made" in unwrapped(terminal.seen)
+        terminal.types("s")
+        terminal.sees("  | touch made")
+        assert not (person.work / "made").exists()
+        terminal.types("n")
+        terminal.sees("the person refused it")
+        person.until_idle()
+        assert terminal.leaves() == 0
+    assert not (person.work / "made").exists()
+
+
+def test_a_file_is_seen_before_it_is_approved_and_all_of_it_on_demand(person: Person) -> None:
+    content = "".join(f"line {number}\n" for number in range(200)) + "the end"
+    calls = [{"name": "write", "arguments": {"path": "big.txt", "content": content}}]
+    with person.resume(*person.script({"calls": calls})) as terminal:
+        terminal.sees(READY)
+        terminal.types("go")
+        terminal.sees('A new file "big.txt" with 201 lines')
+        terminal.sees("161 lines of 201 not shown")
+        terminal.sees("s shows all")
+        assert "| the end" not in terminal.seen
+        terminal.types("s")
+        terminal.sees("  | the end")
+        terminal.sees("s shows it again")
+        terminal.types("y")
+        person.until((person.work / "big.txt").exists)
+        person.until_idle()
+        assert terminal.leaves() == 0
+
+
+def test_an_edit_is_seen_as_the_change_it_makes(person: Person) -> None:
+    (person.work / "a.txt").write_text("one\nalpha\nthree\n")
+
+    def edit(old: str, new: str) -> dict[str, object]:
+        edits = [{"oldText": old, "newText": new}]
+        return {"calls": [{"name": "edit", "arguments": {"path": "a.txt", "edits": edits}}]}
+
+    with person.resume(*person.script(edit("alpha", "beta" + "y" * 300 + "END"), edit("gone", "x"))) as terminal:
+        terminal.sees(READY)
+        terminal.types("go")
+        terminal.sees('A change of "a.txt"')
+        terminal.sees("  | -2 alpha")
+        terminal.sees("  |  3 three")
+        terminal.sees("Allow edit(")
+        assert "  | +2 beta" + "y" * 300 + "END\n" in unwrapped(terminal.seen)
+        terminal.types("n")
+        terminal.sees("As things are it would fail: Could not find")
+        terminal.sees("  | -gone")
+        terminal.sees("  | +x")
+        terminal.types("n")
+        person.until_idle()
+        assert terminal.leaves() == 0
+
+
+def test_a_question_that_cannot_be_seen_takes_no_answer(person: Person) -> None:
+    steps = ({"calls": [{"name": "bash", "arguments": {"command": "touch made"}}]}, "Made it.")
+    with person.resume(*person.script(*steps)) as terminal:
+        terminal.sees(READY)
+        resize(terminal, 4, 20)
+        terminal.types("go")
+        terminal.sees("  | touch made")
+        terminal.types("y")
+        terminal.sees("make it larger, then answer")
+        assert not (person.work / "made").exists()
+        resize(terminal, 30, 20)
+        terminal.sees("y yes, n no, a")
+        terminal.sees("Allow")
+        terminal.types("y")
+        terminal.sees("Made it.")
+        person.until_idle("Made it.")
+        assert terminal.leaves() == 0
+    assert (person.work / "made").exists()
 
 
 def test_an_open_question_is_no_when_the_run_is_stopped(person: Person) -> None:

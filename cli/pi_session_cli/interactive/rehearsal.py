@@ -57,7 +57,7 @@ def is_moment(talk: Talk, line: Line) -> bool:
     if not talk.prompt.app.is_running or talk.prompt.default_buffer.text:
         return False
     if line.when == "question":
-        return bool(talk.questions.text)
+        return talk.questions.is_open
     if line.when == "speaking":
         return bool(talk.printer.partial)
     return not talk.is_working

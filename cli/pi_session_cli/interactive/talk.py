@@ -24,9 +24,9 @@ from pi_session_cli.interactive import slash
 from pi_session_cli.interactive.completing import PromptCompleter
 from pi_session_cli.interactive.keys import bindings
 from pi_session_cli.interactive.moves import Moves
-from pi_session_cli.interactive.questions import Questions
+from pi_session_cli.interactive.questions import SHOW, Questions
 from pi_session_cli.interactive.status import history_of, opening_of, toolbar
-from pi_session_cli.render import deferred
+from pi_session_cli.render import asking, deferred
 from pi_session_cli.render import opening as opening_view
 from pi_session_cli.render.live import LivePrinter
 from pi_sessions.errors import PiSessionError
@@ -94,9 +94,16 @@ class Talk:
         # A thread writes the lines above the prompt through it, too, and would die of a terminal that has gone.
         self._flush = self.prompt.app.output.flush
         self.prompt.app.output.flush = self._flush_or_hang_up  # type: ignore[method-assign]
-        self.questions = Questions(lambda: self.prompt.default_buffer, self.redraw)
         self.out = ctx.stdout
         self.printer = LivePrinter(ctx.stdout, ctx.screen, self.redraw)
+        self.questions = Questions(
+            ctx.screen,
+            buffer=lambda: self.prompt.default_buffer,
+            size=self.prompt.app.output.get_size,
+            workspace=lambda: self.talk.workspace,
+            write=lambda line: self.printer.write(line),
+            changed=self._asked,
+        )
         self.moves = Moves(self)
         self.talk: Conversation
         self._opened: Conversation | None = None
@@ -267,13 +274,8 @@ class Talk:
         Raises:
             PiSessionError: a command cannot be carried out.
         """
-        if self.questions.text:
-            asked = self.questions.text
-            if self.questions.answer(text):
-                self.printer.note(f"{asked}  {text.strip()}")
-            else:
-                self.printer.note("Answer y, a or n first")
-                self.prefill = text
+        if self.questions.is_open:
+            self._take_answer(text)
             return
         if not text.strip():
             return
@@ -284,6 +286,19 @@ class Talk:
             self.ask_model(text)
         else:
             await self._into_run(text)
+
+    def _take_answer(self, text: str) -> None:
+        asked = self.questions.text
+        if not self.questions.is_visible():
+            self.printer.note(asking.TOO_SMALL)
+        elif text.strip().lower() in SHOW:
+            self.questions.show(whole=True)
+            self.redraw()
+        elif self.questions.answer(text):
+            self.printer.note(f"{asked}  {text.strip()}")
+        else:
+            self.printer.note("Answer y, n, a or s first")
+            self.prefill = text
 
     async def _into_run(self, text: str) -> None:
         runner = self.talk.runner
@@ -347,7 +362,7 @@ class Talk:
 
     def interrupt(self) -> bool:
         """Stop the work, not the program; False when there is none."""
-        if self.questions.text:
+        if self.questions.is_open:
             self.questions.answer("n")
         if not self.is_working:
             return False
@@ -404,6 +419,13 @@ class Talk:
         if self.prompt.app.is_running:
             self.prompt.app.invalidate()
 
+    def _asked(self) -> None:
+        """Leave the room to a question while there is one: no status line, no completions over it."""
+        is_open = self.questions.is_open
+        self.prompt.bottom_toolbar = None if is_open else self._toolbar
+        self.prompt.completer = None if is_open else self._completer
+        self.redraw()
+
     def _hear(self, event: LoopEvent | RunnerEvent) -> None:
         if isinstance(event, QueueUpdate):
             self._queued = [*event.steering, *event.follow_up]
@@ -417,9 +439,12 @@ class Talk:
             shown.append(("", self.printer.partial + "\n"))
         for text in (*self._queued, *self._waiting):
             shown.append(("fg:ansibrightblack", f"(waits) {' '.join(text.split())[:100]}\n"))
-        if self.questions.text:
-            shown.append(("bold fg:ansiyellow", self.questions.text + "\n"))
-        return [*shown, ("bold fg:ansicyan", "? " if self.questions.text else "> ")]
+        if not self.questions.is_open:
+            return [*shown, ("bold fg:ansicyan", "> ")]
+        rows = self.questions.rows()
+        room = self.prompt.app.output.get_size().rows - len(rows) - 1
+        asked = [("bold fg:ansiyellow", row + "\n") for row in rows]
+        return [*shown[: max(room, 0)], *asked, ("bold fg:ansicyan", "? ")]
 
     def _toolbar(self) -> str:
         return toolbar(self)
