@@ -7,6 +7,7 @@ Memory stays bounded: sessions wait up to a few megabytes, then the other proces
 
 from __future__ import annotations
 
+import marshal
 import os
 import stat
 import sys
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
 
     Part = tuple[int, Any]
 
-# Smaller imports are done before a second process would be of use (it takes 200 ms to begin).
+# Smaller imports are done before a second process would be of much use.
 LEAST_BYTES = 24 << 20
 # The texts of larger files would have to wait in both processes.
 MOST_BYTES = 32 << 20
-# Reading takes longer than storing.
-OWN_SHARE = 0.17
+# The other process takes 250 ms to begin, and reading takes longer than storing.
+START_BYTES = 10 << 20
+OWN_SHARE = 0.14
 _CHARS_AT_ONCE = 3 << 20
 # Messages lie in so many files, which are used in turns.
 _FILES = 6
@@ -169,7 +171,7 @@ class ReadAhead:
         while (part := self._next()) is not None:
             kind, told = part
             if kind == _ENTRIES:
-                entries += [StoredEntry(*fields) for fields in told]
+                entries += [StoredEntry(*fields) for fields in marshal.loads(told)]
             elif kind == _SESSION:
                 session: ParsedSession = told.replace(entries=tuple(entries))
                 entries = []
@@ -184,12 +186,13 @@ class ReadAhead:
 
 
 def _others(sizes: dict[tuple[str, str], int]) -> list[tuple[str, str]]:
-    """Return what the other process reads: all but a share, so that both have as much to do; not what comes first."""
+    """Return what the other process reads: not what comes until it has begun, and then all but a share."""
     others: list[tuple[str, str]] = []
+    start = min(START_BYTES, sum(sizes.values()) // 3)
     total = own = 0
     for job, size in sizes.items():
         total += size
-        if own < total * OWN_SHARE:
+        if own < max(start, total * OWN_SHARE):
             own += size
         else:
             others.append(job)
@@ -290,10 +293,10 @@ class _Out:
             rows.append((each.id, each.parent_id, each.type, each.time_ms, payload, each.extra, each.key, each.head))
             self._chars += len(payload)
             if self._chars > _CHARS_AT_ONCE:
-                self.add(_ENTRIES, rows)
+                self.add(_ENTRIES, marshal.dumps(rows))
                 rows = []
                 self.send()
-        self.add(_ENTRIES, rows)
+        self.add(_ENTRIES, marshal.dumps(rows))
         self.add(_SESSION, session.replace(entries=()))
 
     def send(self) -> None:

@@ -29,6 +29,8 @@ Sources = list[tuple[str, Format]]
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "_has_two_cores", lambda: True)
+    # The first source is read here in any case.
+    monkeypatch.setattr(ahead, "START_BYTES", 0)
 
 
 @pytest.fixture
@@ -110,7 +112,6 @@ def test_what_fails_there_is_read_here_from_where_it_failed(mixed: Sources, tmp_
     odd = tmp_path / "odd.jsonl"
     odd.write_text('{"type": "user"}\n')
     format = mixed[0][1]
-    # The first one is read here in any case.
     with ReadAhead([mixed[0], (str(odd), format), *mixed[1:]], least=0) as reader:
         with pytest.raises(SourceError) as plain:
             list(format.read(str(odd)))
@@ -139,6 +140,16 @@ def test_a_process_that_dies_within_a_source_leaves_the_rest_of_it_to_this_one(m
         found = [next(sessions).id, next(sessions).id]
         reader._end()
         assert found + [session.id for session in sessions] == expected
+
+
+def test_this_process_reads_until_the_other_has_begun_and_then_a_share() -> None:
+    jobs = {(f"{number}", "pi"): 1 << 20 for number in range(100)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ahead, "START_BYTES", 10 << 20)
+        others = ahead._others(jobs)
+    own = [int(path) for path, _format in jobs.keys() - set(others)]
+    assert set(range(10)) < set(own)
+    assert len(own) == pytest.approx(100 * ahead.OWN_SHARE, abs=1)
 
 
 def test_little_is_read_without_another_process(mixed: Sources) -> None:
