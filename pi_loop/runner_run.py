@@ -343,11 +343,9 @@ class SessionRun:
     async def _tell_diverged(self) -> None:
         active = self._active
         self._told_branch = active.branch
-        sentence = (
-            f"{active.from_branch} is being written to by somebody else: this run goes on on its own branch "
-            f"{active.branch}"
-        )
-        self._notes.append(f"{sentence}; pi-session switch {active.branch} goes there")
+        goes_on = f"goes on on its own branch {active.branch}"
+        beside = f"This run {goes_on}, beside {active.from_branch}"
+        sentence = beside if active.why is None else f"{active.why}: this run {goes_on}"
         await self._host.tell(
             BranchDiverged(
                 session_id=active.session_id, branch=active.branch, from_branch=active.from_branch, message=sentence

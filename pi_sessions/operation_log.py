@@ -46,6 +46,9 @@ class OperationLog(Branching):
     def undo(self, session_id: str, *, op: int | None = None) -> UndoResult:
         """Take back the session's latest standing operation, or any other by number.
 
+        A run that was cut off is closed first, in the same transaction: each of its calls gets its one result and what
+        it had accepted becomes entries, so that what it leaves behind is whole.
+
         Args:
             session_id: Full id; with `op` the operation's own session counts.
             op: Number of the operation; the latest that is no undo and was not undone by default.
@@ -68,7 +71,7 @@ class OperationLog(Branching):
                 raise NothingToUndoError(
                     f"Operation {row[0]} was undone already", hint="bring it back with: pi-session redo"
                 )
-            return self._take_back(row, REDO if row[3] == UNDO else UNDO)
+            return self._take_back(self._settled(row), REDO if row[3] == UNDO else UNDO)
 
     def redo(self, session_id: str, *, op: int | None = None) -> UndoResult:
         """Restore exactly what the session's latest undo replaced, or the undo of operation `op`.
@@ -83,6 +86,26 @@ class OperationLog(Branching):
                     "Nothing to redo", hint="only an undo can be redone, before anything else is done"
                 )
             return self._take_back(row, REDO)
+
+    def _settled(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Close the run of an operation if it was cut off; return the operation as it is then."""
+        found = self.connection.execute(
+            "select run from runs where ended is null and sid = ? and op = ?", (row[1], row[0])
+        ).fetchone()
+        if found is None:
+            return row
+        from pi_sessions.active_run import RunAliveError, adopt, settle
+
+        try:
+            active = adopt(self, found[0])
+        except RunAliveError:
+            # It goes on beside the branch that is taken away from it.
+            return row
+        try:
+            settle(self, active)
+        finally:
+            active.release()
+        return self._op_row(row[0])
 
     def _take_back(self, row: tuple[Any, ...], command: str) -> UndoResult:
         op, sid, _at, done, summary, changes, undoes, _undone_by = row

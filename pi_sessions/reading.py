@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pi_sessions.context import Context
+    from pi_sessions.cut_off import UnfinishedRun
     from pi_sessions.results import Problem
     from pi_sessions.stored import StoredEntry
 
@@ -251,6 +252,27 @@ class Reading(StoreBase):
         provider, model, thinking = self._settings_at(leaf)
         named = None if provider is None and model is None else Model(provider or "", model or "")
         return build_context(active, named, thinking or "off")
+
+    def cut_off_runs(self, session_id: str) -> tuple[UnfinishedRun, ...]:
+        """Return a session's runs that were cut off: not ended, not undone, their process gone; oldest first."""
+        if not self._has_open_run("sid = (select sid from sessions where id = ?)", (session_id,)):
+            return ()
+        from pi_sessions.cut_off import cut_off_runs
+
+        return cut_off_runs(self, session_id)
+
+    def sessions_cut_off(self) -> frozenset[str]:
+        """Return the ids of the sessions with a run that was cut off."""
+        if not self._has_open_run("true", ()):
+            return frozenset()
+        from pi_sessions.cut_off import sessions_cut_off
+
+        return sessions_cut_off(self)
+
+    def _has_open_run(self, where: str, values: tuple[str, ...]) -> bool:
+        """Whether a run has not ended, alive or not: one look at an index that is empty nearly always."""
+        sql = f"select 1 from runs where ended is null and {where} limit 1"
+        return self.connection.execute(sql, values).fetchone() is not None
 
     def verify(self, session_id: str | None = None) -> list[Problem]:
         """Check the invariants of the store, or of what one session sees; an empty list means sound."""

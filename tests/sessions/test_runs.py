@@ -105,7 +105,35 @@ def test_open_calls_are_told_apart(store: SessionStore) -> None:
         ("c", "not_started"),
     ]
     assert found.sentence() == (
-        "The last run on main was cut off; finished: tool-a; may have run: tool-b; did not run: tool-c"
+        "The last run on main (“do it”) was cut off; finished: tool-a(); may have run: tool-b(); did not run: tool-c()"
+    )
+
+
+def test_calls_of_one_tool_are_told_apart_and_the_sentence_is_short_and_harmless(store: SessionStore) -> None:
+    run = store.begin_run("work", command="run", summary="clean \x1b[2J\u202e up " + "x" * 500, accepted=())
+    run.append(entry(USER))
+    orders = ["make", "make test", *(f"rm {number} \x9b\u2028 {'y' * 300}" for number in range(20))]
+    calls = [
+        {"type": "toolCall", "id": f"c{place}", "name": "bash", "arguments": {"command": order}}
+        for place, order in enumerate(orders)
+    ]
+    said = run.append(entry({"role": "assistant", "content": calls, "stopReason": "toolUse"}))
+    for call in ("c0", "c1"):
+        run.start_call(said.id, call, "bash")
+    run.finish_call(said.id, "c0", {"role": "toolResult", "toolCallId": "c0", "content": "made"})
+    run.accept("steering", {"role": "user", "content": "quick\x07ly"})
+    run.release()
+    (found,) = store.cut_off_runs("work")
+    told = found.sentence()
+    assert 'finished: bash(command="make"); may have run: bash(command="make test"); did not run: bash(' in told
+    assert "clean \\x1b[2J\\u202e up xx" in told
+    assert "“quick\\x07ly”" in told
+    assert "and 16 more" in told
+    assert told.isprintable()
+    assert len(told) < 800
+    assert (found.results, [call.told() for call in found.calls[:2]]) == (
+        1,
+        ['bash(command="make")', 'bash(command="make test")'],
     )
 
 
@@ -136,13 +164,68 @@ def test_results_of_a_cut_off_run_hang_under_their_call_after_a_rewind(store: Se
     assert store.branches("work")[0].leaf is None
 
 
-def test_a_cut_off_run_that_is_undone_is_no_longer_waited_for(store: SessionStore) -> None:
+def test_a_cut_off_run_that_is_undone_is_closed_first_so_that_what_it_leaves_is_whole(store: SessionStore) -> None:
+    first = store.append_message("work", USER)
+    run = with_open_calls(store)
+    run.accept("steering", {"role": "user", "content": "hurry"})
+    run.release()
+    undone = store.undo("work")
+    assert (store.leaf("work"), undone.kept) == (first.id, ())
+    assert store.unfinished_runs() == []
+    (tip,) = store.tips("work")
+    told = results(store, tip)
+    assert told["a"] == "A"
+    assert ["may have run" in told["b"], "did not run" in told["c"]] == [True, True]
+    assert store.path("work", tip)[-1].message == {"role": "user", "content": "hurry"}
+    assert store.redo("work").session.leaf == tip
+    assert store.undo("work").session.leaf == first.id
+    assert store.unfinished_runs() == []
+    with pytest.raises(RunEndedError):
+        store.adopt_run(run.run)
+
+
+def test_undoing_a_cut_off_run_keeps_what_was_appended_behind_it(store: SessionStore) -> None:
     run = with_open_calls(store)
     run.release()
+    later = store.append_message("work", {"role": "user", "content": "and then"})
+    undone = store.undo("work")
+    assert (store.leaf("work"), [kept.leaf for kept in undone.kept]) == (None, [later.id])
+    assert [set(results(store, tip)) for tip in store.tips("work")] == [{"a", "b", "c"}]
+    assert store.redo("work").session.leaf == later.id
+
+
+def test_undoing_a_run_that_is_alive_leaves_the_run_alone(store: SessionStore) -> None:
+    run = with_open_calls(store)
     store.undo("work")
-    assert store.unfinished_runs() == []
-    store.redo("work")
-    assert [found.run for found in store.unfinished_runs()] == [run.run]
+    assert len(store.path("work", run.leaf)) == 2
+    run.append(entry({"role": "toolResult", "toolCallId": "a", "toolName": "tool-a", "content": "A"}))
+    assert (run.branch, run.why) == ("main-2", "main has moved on since")
+    run.finish("done")
+    run.release()
+
+
+def test_a_run_knows_why_it_is_beside_its_branch(store: SessionStore) -> None:
+    one = begin(store)
+    two = begin(store)
+    assert two.why == f"main is being written to by process {os.getpid()}"
+    two.finish("done")
+    two.release()
+    store.create_branch("work", "side", switch=True)
+    store.delete_branch("work", "main")
+    one.append(entry(USER))
+    assert one.why == "main is not there any more"
+    one.finish("done")
+    one.release()
+
+
+def test_a_session_with_a_run_in_progress_has_none_that_was_cut_off(store: SessionStore) -> None:
+    assert (store.cut_off_runs("work"), store.sessions_cut_off()) == ((), frozenset())
+    run = begin(store)
+    assert (store.cut_off_runs("work"), store.sessions_cut_off()) == ((), frozenset())
+    run.release()
+    assert ([found.run for found in store.cut_off_runs("work")], store.sessions_cut_off()) == ([run.run], {"work"})
+    store.close_run(run.run)
+    assert (store.cut_off_runs("work"), store.sessions_cut_off()) == ((), frozenset())
 
 
 def test_calls_of_a_failed_answer_stay_as_they_are(store: SessionStore) -> None:

@@ -94,8 +94,8 @@ def answer_lines(message: JsonObject, whole: bool, results: Mapping[int, StoredE
 def folded_results(entries: Sequence[StoredEntry]) -> dict[str, dict[int, StoredEntry]]:
     """Return the results that can stand under their call: by the entry with the call and the call's place in it."""
     results: dict[str, dict[int, StoredEntry]] = {}
-    for (call, block), result in results_by_call([entry.message for entry in entries]).items():
-        results.setdefault(entries[call].id, {})[block] = entries[result]
+    for (call, place), result in results_by_call([entry.message for entry in entries]).items():
+        results.setdefault(entries[call].id, {})[place] = entries[result]
     return results
 
 
