@@ -277,11 +277,10 @@ def answer_of(session: Session, played: Played, wishes: Wishes, *, stored: bool)
         said.append("Aborted; what was said so far is stored" if stored else "Aborted")
     if not stored:
         return Answer("written", None, tuple(said), (), CODES[outcome.status])
-    if outcome.own_branch:
-        said.append(f"Another writer had {outcome.from_branch}; this run is on the branch {outcome.branch}")
     if outcome.own_branch or wishes.branch is not None:
         resume += f" --branch {outcome.branch}"
-    said.append(f"Stored in {session.id} on {outcome.branch}")
+    beside = f", beside {outcome.from_branch}" if outcome.own_branch else ""
+    said.append(f"Stored in {session.id} on {outcome.branch}{beside}")
     handle = None if outcome.message is None else outcome.message.deferred
     if handle is not None and outcome.status == "done":
         branch = outcome.branch if outcome.own_branch else wishes.branch

@@ -307,7 +307,8 @@ def test_two_runs_at_once_go_on_on_branches_of_their_own(person: Person) -> None
     _, err = slow.communicate(timeout=LIMIT_S)
     assert slow.returncode == 0, err
     assert quick.returncode == 0, quick.stderr
-    assert "this run is on the branch main-2" in quick.stderr
+    assert quick.stderr.count("main is being written to by process") == 1
+    assert "on main-2, beside main\n" in quick.stderr
     command = next(line for line in quick.stderr.splitlines() if "--branch" in line).partition("pi-session ")[2].split()
     assert command[0] == "resume"
     assert command[-2:] == ["--branch", "main-2"]
@@ -328,7 +329,8 @@ def test_a_killed_run_is_told_and_dealt_with(person: Person, action: str) -> Non
     process.communicate()
     refused = person.run("run", "next", "--last", *person.script("x"))
     assert refused.returncode == 1
-    assert "The last run on main was cut off; may have run: bash" in refused.stderr
+    told = 'The last run on main (“work”) was cut off; may have run: bash(command="touch ready; echo x'
+    assert told in refused.stderr
     # Closing asks no model.
     script = person.script("Recovered.") if action == "continue" else []
     ran = person.run("run", "--last", "--recover", action, *script, "--tools", "all")
