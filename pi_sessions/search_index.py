@@ -81,7 +81,7 @@ def catch_up(
 
 
 def catch_up_if_free(connection: sqlite3.Connection) -> bool:
-    """Index what is new at the end of an import, which takes about half as long as the import itself.
+    """Index what is new at the end of an import, which takes two thirds of the import's own time.
 
     Where another process writes just now, or somebody interrupts, the next search goes on from there.
 
