@@ -37,7 +37,7 @@ _NO_TIME = '{"timestamp":null}'
 
 def computed_id(*told: object) -> str:
     """Return 12 hex digits that are the same whenever the same things are told (JSON values or text)."""
-    return hashlib.sha256(value_bytes(told)).hexdigest()[:12]
+    return hashlib.sha256(value_bytes(list(told))).hexdigest()[:12]
 
 
 class SessionBuilder:
