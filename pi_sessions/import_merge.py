@@ -81,15 +81,11 @@ class Merge:
         self.first_seen = 0
         self._untouched = untouched
         self._kin = tuple(kin)
-        self._shared_keys: set[int] = set()
-        held = [] if fresh else store.forest.in_append_order(sid)
-        self._own = {entry.id: entry.key for entry in held}
-        self._held = frozenset(self._own.values())
+        # By segment: the last shared entry, and the first added one, behind which all were added.
+        self._last_shared: dict[int, int] = {}
+        self._first_added: dict[int, int] = {}
+        self._held = {} if fresh else store.forest.visible(sid)
         self._ids = {entry.id for entry in parsed.entries} if parsed.own_ids else set()
-        self._own_below: dict[int | None, list[int]] = {}
-        for entry in held:
-            above = self._own.get(entry.parent_id) if entry.parent_id is not None else None
-            self._own_below.setdefault(above, []).append(entry.key)
         # Label entries of the source: key -> the nearest entry above that is no label.
         self._labels: dict[int, int | None] = {}
         if self.writer.first_user_key is None:
@@ -113,13 +109,15 @@ class Merge:
                 key = self._grow(entry, parent)
             if key is not None:
                 self.shared += 1
-                self._shared_keys.add(key)
-                if entry.id not in self._own:
+                segment = segment_of(key)
+                self._last_shared[segment] = max(key, self._last_shared.get(segment, key))
+                if self._own(entry.id) is None:
                     self.first_seen += 1
                     self.writer.note(_at(entry, key))
             else:
                 self.added += 1
                 key = self._add(entry, parent, start + number)
+                self._first_added.setdefault(segment_of(key), key)
                 self.come.add(key, parsed.lines[place], foreign[place] if place < named else None)
             self.keys[entry.id] = key
             if entry.type == "label":
@@ -129,14 +127,27 @@ class Merge:
 
     # --- sharing --------------------------------------------------------------------------------------------------
 
+    def _own(self, entry_id: str) -> int | None:
+        """Return where the session held an entry of an id before."""
+        if not self._held:
+            return None
+        return next((key for key in self.store.forest.keys_of_id(entry_id) if self._is_held(key)), None)
+
+    def _is_held(self, key: int) -> bool:
+        return key <= self._held.get(segment_of(key), -1)
+
+    def _is_shared(self, key: int) -> bool:
+        """Whether an entry that the source has was there before."""
+        return key < self._first_added.get(segment_of(key), key + 1)
+
     def _find_shared(self, entry: StoredEntry, parent: int | None) -> int | None:
         """Return the stored entry that agrees in id, content and parent; below a new entry there can be none."""
         above = parent if parent is None else self._labels.get(parent, parent)
-        if above is not None and above not in self._shared_keys:
+        if above is not None and not self._is_shared(above):
             return None
-        own = self._own.get(entry.id)
         candidates = self.store.forest.keys_of_id(entry.id)
-        if own is not None and own in candidates:
+        own = next((key for key in candidates if self._is_held(key)), None)
+        if own is not None:
             candidates.sort(key=lambda key: key != own)
         for key in candidates:
             agrees = self._unlabelled(self.store.forest.parent(key)) == above
@@ -154,7 +165,7 @@ class Merge:
 
     def _is_in_sight(self, key: int) -> bool:
         """Whether this session sees an entry, or kin does of which the source may be a copy."""
-        if key in self._held:
+        if self._is_held(key):
             return True
         segment = segment_of(key)
         return any(segment in self.store.forest.visible(sid) for sid in self._kin)
@@ -190,12 +201,27 @@ class Merge:
     def _find_renamed(self, entry: StoredEntry, parent: int | None) -> int | None:
         """Return the entry an earlier import stored under another id, because its own was taken by other content."""
         said_here = self._with_renamed_reference(entry) if entry.type in _REFERENCES else entry
-        for key in self._own_below.get(parent, ()):
+        for key in self._own_below(parent):
             stored = self.store.forest.entry(key)
             if stored.id != entry.id and same_content(stored, said_here):
                 self.renamed[entry.id] = stored.id
                 return key
         return None
+
+    def _own_below(self, parent: int | None) -> list[int]:
+        """Return what the session held below an entry, or its roots, in the order of appending."""
+        found: list[tuple[int, int]] = []
+        execute = self.store.connection.execute
+        if parent is not None and parent & LAST_POSITION != LAST_POSITION and self._is_held(parent + 1):
+            found += execute("select seq, key from entries where key = ?", (parent + 1,)).fetchall()
+        if parent is None:
+            begun = [segment for segment in self._held if self.store.forest.segment(segment)[1] is None]
+        else:
+            rows = execute("select segment from segments where parent = ?", (parent,)).fetchall()
+            begun = [segment for (segment,) in rows if segment in self._held]
+        for segment in begun:
+            found += execute("select seq, key from entries where key = ?", (first_key(segment),)).fetchall()
+        return [key for _seq, key in sorted(found)]
 
     def _unlabelled(self, key: int | None) -> int | None:
         """Return the entry itself, or its nearest ancestor that is no label."""
@@ -242,8 +268,10 @@ class Merge:
 
     def _grow(self, entry: StoredEntry, parent: int | None) -> int | None:
         """Make a stored answer whole whose later form this is; None when it is none or others depend on it."""
-        key = self._own.get(entry.id)
-        if key is None or entry.type != "message" or (parent is not None and parent not in self._shared_keys):
+        if entry.type != "message" or (parent is not None and not self._is_shared(parent)):
+            return None
+        key = self._own(entry.id)
+        if key is None:
             return None
         stored = self.store.forest.entry(key)
         old, new = stored.message, entry.message
@@ -267,7 +295,7 @@ class Merge:
 
     def _add(self, entry: StoredEntry, parent: int | None, seq: int) -> int:
         draft = entry
-        free = self.store._free_entry_id() if entry.id in self._own else None
+        free = self.store._free_entry_id() if self._own(entry.id) is not None else None
         if free is not None:
             # First of all, since an entry may name itself.
             self.renamed[entry.id] = free
@@ -288,13 +316,10 @@ class Merge:
     def _see_shared(self) -> None:
         """Keep shared entries of other sessions in sight: their last ones become tips of this session."""
         forest, connection = self.store.forest, self.store.connection
-        ends: dict[int, int] = {}
-        for key in self._shared_keys:
-            segment = segment_of(key)
-            ends[segment] = max(key, ends.get(segment, key))
+        ends = self._last_shared
         foreign = [(self.sid, key) for segment, key in ends.items() if forest.segment(segment)[0] != self.sid]
         connection.executemany("insert or ignore into tips(sid, key) values(?, ?)", foreign)
-        deepest = max(self._shared_keys, key=forest.depth, default=None) if foreign else None
+        deepest = max(ends.values(), key=forest.depth, default=None) if foreign else None
         if foreign and self._kin and self.parsed.parent_ref is None:
             owner = forest.segment(segment_of(foreign[0][1]))[0]
             connection.execute(
