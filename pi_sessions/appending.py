@@ -431,6 +431,9 @@ class EntryWriter:
             head = draft.decoded_head()
             if head.get("role") != "assistant":
                 return inherited
+            provider, model, _thinking = self._settings(inherited)
+            if head["provider"] == provider and head["model"] == model:
+                return inherited
             changes = {"provider": head["provider"], "model": head["model"]}
         elif draft.type == "model_change":
             changes = {"provider": draft.fields.get("provider"), "model": draft.fields.get("modelId")}
