@@ -16,6 +16,7 @@ import pytest
 
 from pi_loop.events import MessageUpdate, TextDelta
 from pi_loop.runner_types import CompactionEnd
+from pi_session_cli.interactive import slash
 from pi_session_cli.interactive.overhearing import Overhearing, Said, is_looked_up
 from pi_session_cli.interactive.picker import Picker
 from pi_session_cli.render import screen_for
@@ -331,6 +332,10 @@ def test_rewind_gives_the_text_back_and_undo_takes_it_back(person: Person) -> No
         terminal.sees("Undid operation")
         terminal.types("/undo")
         terminal.sees("(rewind) which did")
+        terminal.types("/rewind @-1")
+        terminal.sees("Your words are in the prompt again; Ctrl-C empties it")
+        terminal.types("/undo")
+        terminal.sees("Undid operation")
         assert terminal.leaves() == 0
     assert person.spoken() == [("user", "Why is the lease lost?"), ("assistant", "The heartbeat stalls.")]
 
@@ -383,6 +388,10 @@ def test_slash_commands_are_the_commands_of_the_program(person: Person) -> None:
             ("/rewind nowhere", "nowhere"),
             ("/fly", "There is no command /fly"),
             ("/help", "/rewind"),
+            ("/help tree", "Usage: /tree [SESSION]"),
+            ("/help quit", "/quit  leave"),
+            ("/label @ again", "Next: /"),
+            ("/undo", "Undid operation"),
             ("/fork --name side", "Forked from"),
         ):
             terminal.types(typed)
@@ -414,6 +423,91 @@ def test_compact_can_be_looked_at_done_and_taken_back(person: Person) -> None:
         terminal.sees("Undid operation")
         assert terminal.leaves() == 0
     assert len(person.spoken()) == 10
+
+
+def test_only_what_could_be_a_command_is_one(person: Person) -> None:
+    with person.resume(*person.script("A path.", "Pasted.")) as terminal:
+        terminal.sees(READY)
+        terminal.types("/")
+        terminal.sees("Name a command after the /")
+        terminal.types("/usr/bin/foo crashed")
+        terminal.sees("A path.")
+        person.until_idle("/usr/bin/foo crashed", "A path.")
+        terminal.presses("\x1b[200~/tmp\nis full\x1b[201~")
+        terminal.types("")
+        terminal.sees("Pasted.")
+        person.until_idle("/tmp\nis full", "Pasted.")
+        terminal.presses("\x1b[200~/undo\nfoo\x1b[201~")
+        terminal.types("")
+        terminal.sees("A command is one line")
+        terminal.presses("\x03")
+        terminal.types("/quit now")
+        terminal.sees("/quit takes nothing, not now")
+        assert terminal.leaves() == 0
+    assert person.spoken()[-1] == ("assistant", "Pasted.")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_command"),
+    [
+        ("/", True),
+        ("/tree", True),
+        ("/tre --all", True),
+        ("/undo\n", True),
+        ("/undo\nfoo", True),
+        ("/exit\nfoo", True),
+        ("/tmp\nfoo", False),
+        ("/usr/bin", False),
+        ("/etc is full of /tree", True),
+        ("//", False),
+        ("/ tree", False),
+        ("/1", False),
+        (" /tree", False),
+    ],
+)
+def test_a_command_begins_with_what_could_be_its_name(text: str, is_command: bool) -> None:
+    assert slash.is_command(text) is is_command
+
+
+def test_commands_are_told_as_they_are_typed_in_the_conversation() -> None:
+    told = "Next: pi-session tree 7f3a-1 --all; pi-session undo -s 7f3a-1; pi-session tree other; pi-session run --last"
+    assert slash.as_typed_here(told, "7f3a-1") == "Next: /tree --all; /undo; /tree other; pi-session run --last"
+
+
+def test_what_is_typed_before_the_prompt_is_there_is_sent(person: Person) -> None:
+    with person.resume(*person.script("One.", "Two.")) as terminal:
+        terminal.presses("first\rsecond\r")
+        terminal.sees(READY)
+        terminal.sees("Two.")
+        person.until_idle("first", "One.", "second", "Two.")
+        assert terminal.leaves() == 0
+
+
+def test_what_waits_goes_back_into_the_prompt_when_the_work_is_stopped(person: Person) -> None:
+    for number in range(3):
+        person.run("run", f"question {number} " + "x" * 400, "--last", *person.script("answer " + "y" * 400))
+    steps = ({"text": LONG, "after": 1, "stall": True}, {"text": LONG, "after": 3, "stall": True}, "Sent.")
+    config = person.work / "config.toml"
+    config.write_text("[compaction]\nkeepRecentTokens = 10\n")
+    with person.resume(*person.script(*steps), PI_SESSION_CONFIG=str(config)) as terminal:
+        terminal.sees(READY)
+        terminal.types("/compact")
+        terminal.sees("Compacting ...")
+        terminal.types("and then")
+        terminal.sees("(waits) and then")
+        terminal.presses("\x03")
+        terminal.sees("What waited was not sent; it is in the prompt again")
+        terminal.types("!")
+        terminal.sees("three")
+        terminal.types("later")
+        terminal.sees("(waits) later")
+        terminal.presses("\x03")
+        terminal.sees("What waited was not sent; it is in the prompt again")
+        person.until_idle("and then!", "one two three")
+        terminal.types("")
+        terminal.sees("Sent.")
+        person.until_idle("later", "Sent.")
+        assert terminal.leaves() == 0
 
 
 def test_several_lines_are_pasted_as_one_message(person: Person) -> None:
@@ -478,6 +572,51 @@ def test_a_cut_off_run_is_told_and_closed_as_the_person_chooses(person: Person) 
     assert [message["isError"] for message in person.messages() if message["role"] == "toolResult"] == [True]
 
 
+def test_a_place_that_somebody_else_changed_is_told_before_anything_is_sent(person: Person) -> None:
+    person.run("branch", "side")
+    with person.resume(*person.script("One.", "Two.", "Three.")) as terminal:
+        terminal.sees(READY)
+        person.run("append", "from elsewhere")
+        terminal.types("first")
+        terminal.sees("main has moved on meanwhile: 1 entry of somebody else's; nothing was sent yet")
+        terminal.sees("Enter sends it behind them, /fork --at")
+        terminal.sees("user: from elsewhere")
+        terminal.types("")
+        terminal.sees("One.")
+        person.until_idle("from elsewhere", "first", "One.")
+        person.run("rewind", "@-1", "--exact")
+        terminal.types("second")
+        terminal.sees("main has been moved meanwhile")
+        terminal.types("")
+        terminal.sees("Two.")
+        person.until_idle("second", "Two.")
+        person.run("switch", "side")
+        terminal.types("third")
+        terminal.sees("The session has been switched from main to side meanwhile")
+        terminal.types("")
+        terminal.sees("Three.")
+        person.until_idle("The heartbeat stalls.", "third", "Three.")
+        assert terminal.leaves() == 0
+
+
+def test_a_session_that_was_removed_meanwhile_takes_no_prompt(person: Person) -> None:
+    with person.resume(*person.script("Back again.")) as terminal:
+        terminal.sees(READY)
+        person.run("rm", "lease bug")
+        terminal.types("go")
+        terminal.sees("The session has been removed meanwhile; nothing was sent yet")
+        terminal.sees("Hint: /undo --op")
+        terminal.types("")
+        terminal.sees("removed meanwhile")
+        terminal.presses("\x03")
+        terminal.types("/undo")
+        terminal.sees("Undid operation")
+        terminal.types("go")
+        terminal.sees("Back again.")
+        person.until_idle("go", "Back again.")
+        assert terminal.leaves() == 0
+
+
 def test_losing_the_race_is_said_with_the_command_that_comes_back(person: Person) -> None:
     quick = person.script_path.with_name("quick.json")
     quick.write_text('["Elsewhere."]')
@@ -486,6 +625,8 @@ def test_losing_the_race_is_said_with_the_command_that_comes_back(person: Person
         terminal.sees(READY)
         person.run("append", "somebody else")
         terminal.types("go")
+        terminal.sees("main has moved on meanwhile")
+        terminal.types("")
         terminal.sees("three")
         person.run("append", "somebody else again")
         terminal.sees("main-2")
@@ -513,7 +654,11 @@ def test_the_picker_narrows_as_you_type(person: Person) -> None:
     person.run("run", "Something else entirely", *person.script("Yes."))
     with person.resume("--pick", *person.script("Picked.")) as terminal:
         terminal.sees("Something else entirely")
-        terminal.presses("lease")
+        terminal.presses("nothing like it")
+        terminal.sees("nothing fits")
+        terminal.types("")
+        terminal.presses("\x15lease")
+        terminal.sees("lease bug")
         terminal.types("")
         terminal.sees(READY)
         assert "user: Why is the lease lost?" in terminal.seen

@@ -49,8 +49,9 @@ class Moves:
     # --- the program's own --------------------------------------------------------------------------------------
 
     async def _help(self, words: list[str]) -> None:
-        for line in slash.help_lines():
-            self._talk.printer.write(line)
+        printer, columns = self._talk.printer, self._talk.ctx.screen.columns or 80
+        for line in slash.help_of(words[0], columns) if words else slash.help_lines():
+            printer.write(printer.wording(line))
 
     async def _quit(self, words: list[str]) -> None:
         self._talk.leave()
@@ -138,7 +139,8 @@ class Moves:
         command = find("fork")
         assert command is not None
         argv = slash.argv_for(command, words, self._talk.talk.session.id)
-        code, answer = await slash.answer_of(self._talk.ctx, [*self._with_store(argv), "--json"], self._talk.out)
+        here = self._talk.talk.session.id
+        code, answer = await slash.answer_of(self._talk.ctx, [*self._with_store(argv), "--json"], self._talk.out, here)
         if code:
             return
         forked = json.loads(answer)
@@ -154,7 +156,7 @@ class Moves:
         command = find(name)
         assert command is not None
         argv = slash.argv_for(command, words, self._talk.talk.session.id)
-        await slash.run_command(self._talk.ctx, self._with_store(argv), self._talk.out)
+        await slash.run_command(self._talk.ctx, self._with_store(argv), self._talk.out, self._talk.talk.session.id)
         if name in ("undo", "redo"):
             await self._follow_settings()
         if command.writes and not self._talk.is_working:
@@ -188,7 +190,7 @@ class Moves:
         printer.note(f"{moved.branch} now ends at {moved.new_leaf or 'its start'}; /undo takes it back")
         if moved.entry_id:
             printer.note(f"What was left is summed up in {moved.entry_id}")
-        self._talk.prefill = moved.text or ""
+        self._talk.refill(moved.text or "")
         await self._talk.refresh()
 
 

@@ -184,7 +184,9 @@ class Picker:
 
         @keys.add("enter")
         def choose(event: KeyPressEvent) -> None:
-            event.app.exit(result=self.chosen())
+            # With nothing found there is nothing to open; the words can be changed.
+            if self.found:
+                event.app.exit(result=self.chosen())
 
         @keys.add("c-c")
         @keys.add("c-d")

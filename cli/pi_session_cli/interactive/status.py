@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pi_session_cli.interactive.slash import as_typed_here
 from pi_session_cli.render import deferred
 from pi_session_cli.render.opening import Opening
 from pi_session_cli.render.safe import one_line
@@ -52,7 +53,7 @@ async def opening_of(store: SessionStore, talk: Conversation) -> Opening:
         tokens=tokens,
         window=window,
         repairs=tuple(repairs),
-        notes=tuple(notes),
+        notes=tuple(as_typed_here(note, session.id) for note in notes),
     )
 
 

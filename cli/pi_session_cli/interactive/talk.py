@@ -15,21 +15,24 @@ from typing import TYPE_CHECKING
 
 import anyio
 from prompt_toolkit import PromptSession
+from prompt_toolkit.document import Document
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from pi_loop.runner_types import NotRunningError, QueueUpdate
 from pi_session_cli.conversing import Conversation, Wishes, begin, in_the_middle
-from pi_session_cli.interactive import slash
+from pi_session_cli.interactive import slash, typed_ahead
 from pi_session_cli.interactive.completing import PromptCompleter
 from pi_session_cli.interactive.keys import bindings
 from pi_session_cli.interactive.moves import Moves
 from pi_session_cli.interactive.questions import SHOW, Questions
 from pi_session_cli.interactive.status import history_of, opening_of, toolbar
+from pi_session_cli.interactive.whereabouts import Whereabouts
 from pi_session_cli.render import asking, deferred
 from pi_session_cli.render import opening as opening_view
 from pi_session_cli.render.live import LivePrinter
 from pi_sessions.errors import PiSessionError
+from pi_sessions.messages import block_texts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -74,6 +77,8 @@ class Talk:
         self.inputs = 0
         self._queued: list[str] = []
         self._waiting: list[str] = []
+        self._refilled = ""
+        self._stopped = False
         self._leaving = False
         self._tasks: TaskGroup | None = None
         self._completer = PromptCompleter(ctx, lambda: self.talk)
@@ -95,7 +100,7 @@ class Talk:
         self._flush = self.prompt.app.output.flush
         self.prompt.app.output.flush = self._flush_or_hang_up  # type: ignore[method-assign]
         self.out = ctx.stdout
-        self.printer = LivePrinter(ctx.stdout, ctx.screen, self.redraw)
+        self.printer = LivePrinter(ctx.stdout, ctx.screen, self.redraw, self._wording)
         self.questions = Questions(
             ctx.screen,
             buffer=lambda: self.prompt.default_buffer,
@@ -105,6 +110,7 @@ class Talk:
             changed=self._asked,
         )
         self.moves = Moves(self)
+        self._whereabouts = Whereabouts(store)
         self.talk: Conversation
         self._opened: Conversation | None = None
 
@@ -128,6 +134,7 @@ class Talk:
             self.printer.note(f"Always allowed here until you leave: {', '.join(self.talk.approval.granted)}")
         for text in history_of(self.store, self.talk):
             self.prompt.history.append_string(text)
+        self._whereabouts.settle(self.talk)
         self.redraw()
 
     def renew(self, session: Session) -> tuple[str, ...]:
@@ -178,7 +185,7 @@ class Talk:
         with nullcontext() if out is not None else patch_stdout(raw=True):
             # Under `patch_stdout` this is the stream that writes above the prompt.
             self.out = out or sys.stdout
-            self.printer = LivePrinter(self.out, self.ctx.screen, self.redraw)
+            self.printer = LivePrinter(self.out, self.ctx.screen, self.redraw, self._wording)
             await self.open(session)
             # Raw between prompts, too: what is typed while a command works must come in as the keys it is.
             with self.prompt.app.input.raw_mode(), closing(self._completer):
@@ -192,8 +199,10 @@ class Talk:
             tasks.start_soon(self._heed_signals)
             if beside is not None:
                 tasks.start_soon(beside)
+            ahead = typed_ahead.taken(self.prompt.app.input)
             await self._settle_cut_off(recover)
             await self._settle_deferred(recover)
+            typed_ahead.give(self.prompt.app.input, [*ahead, *typed_ahead.taken(self.prompt.app.input)])
             if not self._leaving:
                 self.printer.note("Enter sends, Alt+Enter breaks the line, Ctrl-C stops, Ctrl-D leaves, /help")
             while not self._leaving:
@@ -279,13 +288,42 @@ class Talk:
             return
         if not text.strip():
             return
-        if text.startswith("/"):
+        refilled, self._refilled = self._refilled, ""
+        if refilled and text.rstrip() == f"{refilled}/undo":
+            # Typed as it was told, behind the words that had come back.
+            text = "/undo"
+        if slash.is_command(text):
             self.printer.user(text)
-            await self.moves.command(slash.read(text))
-        elif not self.is_working:
-            self.ask_model(text)
-        else:
+            await self._command(text)
+        elif self.is_working:
             await self._into_run(text)
+        elif not self._is_held_back(text):
+            self.ask_model(text)
+
+    async def _command(self, text: str) -> None:
+        if "\n" in text.strip():
+            self.prefill = text
+        await self.moves.command(slash.read(text))
+        if not self.is_working:
+            self._whereabouts.settle(self.talk)
+
+    def _is_held_back(self, text: str) -> bool:
+        """Whether a prompt is not sent yet, as it would go somewhere else than the person knows; it is told then."""
+        self.prefill = text
+        change = self._whereabouts.change(self.talk)
+        if change is None:
+            self.prefill = ""
+            return False
+        self.printer.error(f"{change.told}; nothing was sent yet", change.hint)
+        for line in change.said:
+            self.printer.write(self.ctx.screen.paint(line, "dim"))
+        return True
+
+    def refill(self, text: str) -> None:
+        """Put what the person had said into the next prompt."""
+        self.prefill = self._refilled = text
+        if text:
+            self.printer.note("Your words are in the prompt again; Ctrl-C empties it")
 
     def _take_answer(self, text: str) -> None:
         asked = self.questions.text
@@ -295,7 +333,7 @@ class Talk:
             self.questions.show(whole=True)
             self.redraw()
         elif self.questions.answer(text):
-            self.printer.note(f"{asked}  {text.strip()}")
+            self.printer.write(self.ctx.screen.paint(f"{asked}  {text.strip()}", "dim"))
         else:
             self.printer.note("Answer y, n, a or s first")
             self.prefill = text
@@ -320,15 +358,17 @@ class Talk:
     def start(self, work: Callable[[], Awaitable[RunOutcome | None]]) -> None:
         """Begin a piece of work beside the prompt."""
         assert self._tasks is not None
-        self.is_working = True
+        self.is_working, self._stopped = True, False
         self._tasks.start_soon(self._work, work)
 
     async def _work(self, work: Callable[[], Awaitable[RunOutcome | None]]) -> None:
+        unsent: list[str] = []
         try:
             outcome = await work()
             if outcome is not None:
                 self.last = outcome
                 self._after(outcome)
+                unsent = [" ".join(block_texts(message.content)) for message in outcome.given_back]
             await self.refresh()
         except PiSessionError as error:
             in_the_middle(error)
@@ -336,8 +376,29 @@ class Talk:
         finally:
             self.is_working = False
             self._queued = []
+        if self._stopped:
+            # Who stops the work has other plans than to send at once what waited for its end.
+            unsent, self._waiting = [*unsent, *self._waiting], []
+        self._whereabouts.settle(self.talk)
+        self._give_back(unsent)
         self.redraw()
         self._next_waiting()
+
+    def _give_back(self, unsent: list[str]) -> None:
+        """Put what did not go in back into the prompt, before what is being typed."""
+        if not unsent:
+            return
+        if self._leaving:
+            self.printer.note(f"Not sent: {' '.join(unsent)}")
+            return
+        self.printer.note("What waited was not sent; it is in the prompt again")
+        buffer = self.prompt.default_buffer
+        is_open = self.prompt.app.is_running
+        text = "\n\n".join(filter(None, (*unsent, buffer.text if is_open else self.prefill)))
+        if is_open:
+            buffer.document = Document(text)
+        else:
+            self.prefill = text
 
     def _after(self, outcome: RunOutcome) -> None:
         for note in outcome.notes:
@@ -366,6 +427,7 @@ class Talk:
             self.questions.answer("n")
         if not self.is_working:
             return False
+        self._stopped = True
         self.talk.runner.abort()
         return True
 
@@ -418,6 +480,9 @@ class Talk:
         """Draw the prompt again."""
         if self.prompt.app.is_running:
             self.prompt.app.invalidate()
+
+    def _wording(self, text: str) -> str:
+        return slash.as_typed_here(text, self.talk.session.id)
 
     def _asked(self) -> None:
         """Leave the room to a question while there is one: no status line, no completions over it."""

@@ -49,6 +49,7 @@ class LivePrinter:
         out: The terminal; lines written to it appear above the prompt.
         screen: How it can be drawn on.
         changed: Called when `partial` has changed.
+        wording: Puts the commands in a sentence of the program's as they are typed here.
 
     Attributes:
         partial: The safe line that is being streamed, or what goes on; empty for nothing.
@@ -56,10 +57,17 @@ class LivePrinter:
         failure: Why the terminal cannot be written to any more.
     """
 
-    def __init__(self, out: TextIO, screen: Screen, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        out: TextIO,
+        screen: Screen,
+        changed: Callable[[], None],
+        wording: Callable[[str], str] = str,
+    ) -> None:
         self._out = out
         self._screen = screen
         self._changed = changed
+        self.wording = wording
         self._markdown = MarkdownLines(screen)
         self._text = ""
         self._goes_on = False
@@ -118,7 +126,7 @@ class LivePrinter:
 
     def note(self, text: str) -> None:
         """Write a sentence of the program's."""
-        for line in block(text):
+        for line in block(self.wording(text)):
             self.write(self._screen.paint(line, "dim"))
 
     def error(self, text: str, hint: str | None = None) -> None:

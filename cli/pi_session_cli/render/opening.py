@@ -62,7 +62,7 @@ def lines(data: Opening, screen: Screen) -> Iterator[str]:
     yield dot.join((one_line(data.model), f"thinking {one_line(data.thinking)}", f"context about {size}"))
     faults = [each for each in data.repairs if each.fault]
     if faults:
-        yield f"{count(len(faults), 'repair')} will apply to what is sent (pi-session context --explain):"
+        yield f"{count(len(faults), 'repair')} will apply to what is sent (/context --explain):"
         for each in faults[:REPAIRS_SHOWN]:
             yield screen.paint(f"  {screen.line(each.sentence, 2)}", "dim")
         if len(faults) > REPAIRS_SHOWN:
