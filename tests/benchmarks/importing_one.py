@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from tests.benchmarks.huge_sources import HUGE, write_huge
 from tests.benchmarks.measure import show, show_figure
 
-SIZE_MB = 40
+SIZE_MB = 24
 # Ones that are a single JSON value are held whole, by `json` too.
 _WHOLE = ("chatgpt-one", "claude-code-line")
 
