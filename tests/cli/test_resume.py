@@ -688,6 +688,15 @@ def test_a_compaction_asked_for_in_vain_is_left_to_the_commands_error() -> None:
     assert printer.told == {"Not compacted: no"}
 
 
+def test_sigterm_ends_it_with_the_code_of_shells(person: Person) -> None:
+    person.server = None
+    with person.resume(*person.script()) as terminal:
+        terminal.sees(READY)
+        terminal.child.kill(signal.SIGTERM)
+        terminal.sees("Next: pi-session resume")
+        assert terminal.ends() == 143
+
+
 @pytest.mark.parametrize("signals", [(), (signal.SIGHUP,), (signal.SIGTERM, signal.SIGHUP)])
 def test_a_terminal_that_goes_away_ends_it_quietly(person: Person, signals: tuple[signal.Signals, ...]) -> None:
     person.run("new", "one")

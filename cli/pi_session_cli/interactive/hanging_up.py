@@ -1,10 +1,11 @@
-"""How a program ends whose terminal has gone: quietly, with the exit code shells give the end by SIGHUP."""
+"""How a program ends that a signal ends, or whose terminal has gone: quietly, with the exit code shells give that."""
 
 from __future__ import annotations
 
 import errno
 
 HUNG_UP = 129
+TERMINATED = 143
 _GONE = (errno.EIO, errno.EPIPE, errno.EBADF, errno.ENXIO)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from pi_session_cli.answers import Answer
-from pi_session_cli.interactive.hanging_up import HUNG_UP, has_gone
+from pi_session_cli.interactive.hanging_up import HUNG_UP, TERMINATED, has_gone
 from pi_session_cli.interactive.picker import Picker
 from pi_session_cli.interactive.talk import Talk
 
@@ -46,4 +46,5 @@ def resume(ctx: Invocation, session: str | None, wishes: Wishes, recover: str | 
         session_id, branch = talk.talk.session.id, talk.talk.runner.branch
         current = store.session(session_id).branch
     again = f"pi-session resume {session_id}" + (f" --branch {branch}" if branch not in (None, current) else "")
-    return Answer("written", None, (), (again,), HUNG_UP if talk.hung_up else 0)
+    code = HUNG_UP if talk.hung_up else TERMINATED if talk.terminated else 0
+    return Answer("written", None, (), (again,), code)

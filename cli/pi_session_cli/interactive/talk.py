@@ -62,6 +62,7 @@ class Talk:
         inputs: How many inputs were taken and dealt with, or handed to the model.
         last: How the last run ended.
         hung_up: Whether the terminal has gone.
+        terminated: Whether SIGTERM ended it.
     """
 
     def __init__(self, ctx: Invocation, store: SessionStore, wishes: Wishes) -> None:
@@ -71,6 +72,7 @@ class Talk:
         self.is_working = False
         self.follows_up = False
         self.hung_up = False
+        self.terminated = False
         self.last: RunOutcome | None = None
         self.prefill = ""
         self.tokens = 0
@@ -447,6 +449,7 @@ class Talk:
                     continue
                 self._leaving = True
                 self.hung_up = self.hung_up or number == signals.SIGHUP
+                self.terminated = self.terminated or number == signals.SIGTERM
                 self._end_prompt()
 
     def _end_prompt(self) -> None:
