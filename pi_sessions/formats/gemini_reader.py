@@ -5,7 +5,7 @@ known of the session and may bring a whole new list of messages (a compression, 
 are first collected in order (`_Log`), then made into a tree (`ChatTree`): rewinds become branches that were left,
 compressions compactions, masked contents context edits.
 
-Source: Gemini CLI 0.3x, chat recordings.
+Source: Gemini CLI 0.3x and 0.61, chat recordings.
 """
 
 from __future__ import annotations
@@ -133,6 +133,13 @@ class _Way:
         """Take messages away."""
         del self.ids[places], self.records[places], self.before[places], self.first[places]
 
+    def after(self, place: int) -> _Way:
+        """Return the messages from a place on."""
+        way = _Way()
+        way.ids, way.records = self.ids[place:], self.records[place:]
+        way.before, way.first = self.before[place:], self.first[place:]
+        return way
+
 
 class _Log:
     """What the lines of a file say, in order: messages, rewinds and new lists.
@@ -204,6 +211,8 @@ class ChatTree:
         self.said = False
         self.leaf: str | None = None
         self._live = _Way()
+        # What the last list left away, and the entry it ended with.
+        self._left: tuple[_Way, str | None] = (_Way(), None)
         self._records = LaterRecords()
         self._results: dict[str, str] = {}
         self._model = ""
@@ -282,6 +291,8 @@ class ChatTree:
                 blocks, failed = messages.response_blocks(response)
                 first = self._result(result_message(call, response.get("name"), blocks, failed=failed), where)
         blocks = messages.user_blocks(content)
+        if first is None and self._repeats_results(record):
+            return self.builder.entry(self._results[text_of(messages.answers_in(content)[0].get("id"))])
         if messages.is_machine_made(content):
             return first or self._add("custom_message", "context", blocks, **where)
         if not blocks and first is not None:
@@ -332,13 +343,45 @@ class ChatTree:
         if common or not live:
             for place in range(common):
                 self._mask(self._records.read(live.records[place]), listed[place], live.first[place], line)
+            left = live.after(common), self.leaf
             if common < len(live):
                 self._rewind(live.ids[common])
-            rest = listed[common:]
+            rest = self._found_again(listed[common:])
+            if len(left[0]) and len(rest) == len(listed) - common:
+                self._left = left
         else:
             rest = self._compress(listed, line)
         for record in rest:
             self.take(record, line)
+
+    def _found_again(self, rest: list[JsonObject]) -> list[JsonObject]:
+        """Take back what the list before left away, and return what is new behind it.
+
+        A resumed chat begins with a list of the first message alone; the next list brings the others again, in the
+        words of the API: results of tools have messages of their own in it.
+        """
+        left, end = self._left
+        back = 0
+        new = 0
+        for record in rest:
+            if back < len(left) and record.get("id") == left.ids[back]:
+                self._live.add(left.ids[back], left.records[back], left.before[back], left.first[back])
+                back += 1
+            elif not self._repeats_results(record):
+                break
+            new += 1
+        if not back:
+            return rest
+        self.leaf = left.before[back] if back < len(left) else end
+        self._left = (_Way(), None)
+        return rest[new:]
+
+    def _repeats_results(self, record: JsonObject) -> bool:
+        """Whether a message says nothing but results that are there already."""
+        content = record.get("content")
+        answers = messages.answers_in(content)
+        known = all(text_of(answer.get("id")) in self._results for answer in answers)
+        return bool(answers) and known and not messages.user_blocks(content)
 
     def _compress(self, listed: list[JsonObject], line: int) -> list[JsonObject]:
         """Add a compaction and return the messages that are still to come after it."""

@@ -1,4 +1,4 @@
-"""Writes `fixtures/agents`: what Claude Code and Codex write in our scenarios, made neutral and short.
+"""Writes files of `fixtures/agents`: what Claude Code and Codex write in our scenarios, made neutral and short.
 
     python -m tests.interop.record
 
@@ -76,17 +76,19 @@ def write(file: Path, to: Path, neutral: Neutral) -> None:
 
 
 def main() -> None:
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as folder:
-        claude, _session, _fork = claude_code_works(Path(folder) / "claude")
+    made = {name: FOLDER / name for name in ("claude-code-2.1.332", "codex-0.171.0")}
+    for folder in made.values():
+        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as work:
+        claude, _session, _fork = claude_code_works(Path(work) / "claude")
         neutral = Neutral(claude.work, claude.home)
         for file in sorted(claude.project.rglob("*.jsonl")):
             place = neutral.text(f"projects/-proj-bakery/{file.relative_to(claude.project)}")
-            write(file, FOLDER / "claude-code-2.1.332" / place, neutral)
-        codex, _session, _fork = codex_works(Path(folder) / "codex")
+            write(file, made["claude-code-2.1.332"] / place, neutral)
+        codex, _session, _fork = codex_works(Path(work) / "codex")
         neutral = Neutral(codex.work, codex.home)
         for file in codex.rollouts():
-            write(file, FOLDER / "codex-0.171.0" / neutral.text(str(file.relative_to(codex.data))), neutral)
+            write(file, made["codex-0.171.0"] / neutral.text(str(file.relative_to(codex.data))), neutral)
 
 
 if __name__ == "__main__":

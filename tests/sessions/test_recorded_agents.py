@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from pi_sessions.store import SessionStore
-from tests.sessions.agent_files import check_claude_code, check_codex, check_store, read
-from tests.sessions.foreign_files import read_all, records_of
+from tests.sessions.agent_files import check_claude_code, check_codex, check_context, check_store, read
+from tests.sessions.foreign_files import read_all, records_of, write_lines
 from tests.sessions.pi_files import FIXTURES
 
 AGENTS = FIXTURES / "agents"
@@ -101,3 +102,48 @@ def test_a_claude_code_fork_of_a_compacted_session_keeps_its_compaction(tmp_path
         before = path[: path.index(compaction)]
         assert [entry.role for entry in before] == ["assistant"]
         assert compaction.fields["firstKeptEntryId"] == before[0].id
+
+
+def test_gemini_cli_resumed_is_one_conversation() -> None:
+    """A resumed chat lists the first message alone, then all of them in other words, with new times."""
+    [file] = (AGENTS / "gemini-cli-0.61.0").rglob("session-*.jsonl")
+    records = {record["id"]: record for record in records_of(file) if record.get("type") == "gemini"}
+    used = [record["tokens"] for record in records.values()]
+    [parsed] = read_all(file)
+    assert (parsed.repairs, parsed.losses, parsed.unknown) == ((), (), ())
+    counted = read(parsed)
+    assert counted["questions"] == ["Read the notes", "What does it say?"]
+    assert counted["answers"] == len(records) == 3
+    assert counted["calls"] == counted["results"] == [call["id"] for each in records.values() for call in calls(each)]
+    assert (counted["input"], counted["output"]) == (sum(each["input"] for each in used), 30)
+    check_context(
+        parsed,
+        [
+            ("custom", "<session_context>"),
+            ("user", "Read the notes"),
+            ("assistant", "I look."),
+            ("toolResult", "a note"),
+            ("toolResult", "No such file"),
+            ("assistant", "One is there."),
+            ("user", "What does it say?"),
+            ("assistant", "It says: a note."),
+        ],
+    )
+
+
+def calls(record: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = record.get("toolCalls", [])
+    return found
+
+
+def test_a_gemini_chat_that_went_another_way_after_a_short_list_has_two_branches(tmp_path: Path) -> None:
+    """What a list left away comes back only with a list that names it again."""
+    [file] = (AGENTS / "gemini-cli-0.61.0").rglob("session-*.jsonl")
+    records = records_of(file)
+    place = next(n for n, record in enumerate(records) if len(record.get("$set", {}).get("messages", [])) > 1)
+    other = write_lines(tmp_path / file.name, *records[:place], *records[place + 1 :])
+    [parsed] = read_all(other)
+    assert read(parsed)["questions"] == ["Read the notes", "What does it say?"]
+    check_context(
+        parsed, [("custom", "<session_context>"), ("user", "What does it say?"), ("assistant", "It says: a note.")]
+    )
