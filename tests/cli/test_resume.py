@@ -10,6 +10,8 @@ import subprocess
 import termios
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import anyio
 import pytest
@@ -19,11 +21,15 @@ from pi_loop.runner_types import CompactionEnd
 from pi_session_cli.interactive import slash
 from pi_session_cli.interactive.overhearing import Overhearing, Said, is_looked_up
 from pi_session_cli.interactive.picker import Picker
+from pi_session_cli.interactive.status import opening_of
+from pi_session_cli.model_access import SCRIPTED
 from pi_session_cli.render import screen_for
 from pi_session_cli.render.live import LivePrinter
 from pi_session_cli.render.markdown import MarkdownLines
 from pi_session_cli.render.screen import UNICODE, Screen
+from pi_sessions import stored
 from pi_sessions.messages import AssistantMessage
+from pi_sessions.stored import decode
 from tests.cli.launcher import Stream
 from tests.cli.launcher import Terminal as Shell
 from tests.cli.pty_server import TerminalServer
@@ -745,6 +751,37 @@ def test_lists_end_quietly_with_their_terminal(person: Person, words: tuple[str,
         process.kill()
         process.wait()
     assert (process.returncode, b"Traceback" in told) == (129, False), told.decode()
+
+
+def test_opening_decodes_each_entry_once(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = {"provider": "a", "model": "b", "api": "c", "stopReason": "stop"}
+    lines = [
+        {
+            "role": role,
+            "content": [{"type": "text", "text": f"text {number}"}],
+            **(source if role == "assistant" else {}),
+        }
+        for number in range(150)
+        for role in ("user", "assistant")
+    ]
+    (person.work / "long.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert person.run("append", "--json-lines", "long.jsonl").returncode == 0
+    decoded: list[str] = []
+
+    def counted(text: str) -> object:
+        decoded.append(text)
+        return decode(text)
+
+    with person.store() as store:
+        (session,) = store.sessions(limit=1)
+        count = len(store.path(session.id))
+        monkeypatch.setattr(stored, "decode", counted)
+        runner = SimpleNamespace(branch=None, model=SCRIPTED, thinking_level=None)
+        talk: Any = SimpleNamespace(session=session, runner=runner, notes=())
+        opening = anyio.run(opening_of, store, talk)
+    assert len(decoded) <= count
+    assert opening.history == tuple(f"text {number}" for number in range(50, 150))
+    assert [entry.role for entry in opening.last] == ["user", "assistant"]
 
 
 def test_it_needs_a_terminal_and_a_model(person: Person) -> None:

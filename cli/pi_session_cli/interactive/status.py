@@ -2,70 +2,77 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from pi_loop.runner_run import believable_size
 from pi_session_cli.interactive.slash import as_typed_here
 from pi_session_cli.render import deferred
 from pi_session_cli.render.opening import Opening
 from pi_session_cli.render.safe import one_line
+from pi_sessions.context import active_entries, build_context, path_settings
 from pi_sessions.texts import content_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pi_session_cli.conversing import Conversation
     from pi_session_cli.interactive.talk import Talk
     from pi_sessions.store import SessionStore
+    from pi_sessions.stored import StoredEntry
 
 HISTORY = 100
+LAST = 2
 
 
 async def opening_of(store: SessionStore, talk: Conversation) -> Opening:
-    """Return what to say about a session that was just opened; nothing is in progress yet."""
+    """Return what to say about a session that was just opened; nothing is in progress yet.
+
+    All of it comes from one reading of the path, as decoding a long one is most of the work.
+    """
     from pi_loop.request import build_request
     from pi_loop.target import target_of
 
-    runner = talk.runner
-    tokens, window = await runner.context_usage()
+    runner, model = talk.runner, talk.runner.model
     session = store.session(talk.session.id)
     branch = runner.branch or session.branch
     leaf = store.leaf(session.id, branch)
-    context = store.context(session.id, leaf)
-    spoken = [
-        entry
-        for entry in store.path(session.id, leaf)
-        if entry.type == "message" and entry.role in ("user", "assistant")
-    ]
-    model = runner.model
-    target = target_of(model)
-    repairs = build_request(context.messages, target).repairs
+    path = store.path(session.id, leaf)
+    named, level = path_settings(path)
+    context = build_context(active_entries(path), named, level)
+    repairs = build_request(context.messages, target_of(model)).repairs
     notes = list(talk.notes)
     alive = [run for run in store.unfinished_runs(session.id) if run.alive and run.branch == branch]
     notes += [f"{run.sentence()}; what you send goes on on a branch of its own" for run in alive]
-    handle = await runner.deferred_answer()
+    last = next((one.message for one in reversed(context.messages) if one.message.get("role") != "system"), {})
+    handle = await runner.deferred_answer() if last.get("stopReason") == "deferred" else None
     if handle is not None:
         notes.append(deferred.waits(handle))
     return Opening(
         session=session,
         branch=branch,
         branches=len(store.branches(session.id)),
-        last=tuple(spoken[-2:]),
+        last=tuple(reversed(list(islice(_said(path, "user", "assistant"), LAST)))),
         model=f"{model.provider}/{model.id}",
         thinking=runner.thinking_level or context.thinking_level,
-        tokens=tokens,
-        window=window,
+        tokens=believable_size(path),
+        window=model.context_window,
         repairs=tuple(repairs),
         notes=tuple(as_typed_here(note, session.id) for note in notes),
+        waits=handle is not None,
+        history=_history(path),
     )
 
 
-def history_of(store: SessionStore, talk: Conversation) -> list[str]:
-    """Return what the person has said in the session, oldest first."""
-    leaf = store.leaf(talk.session.id, talk.runner.branch)
-    texts = [
-        content_text((entry.message or {}).get("content"))
-        for entry in store.path(talk.session.id, leaf)
-        if entry.role == "user"
-    ]
-    return [text for text in texts if text.strip()][-HISTORY:]
+def _said(path: list[StoredEntry], *roles: str) -> Iterator[StoredEntry]:
+    """Yield the messages of some roles, newest first; no more is decoded than is looked at."""
+    return (entry for entry in reversed(path) if entry.type == "message" and entry.role in roles)
+
+
+def _history(path: list[StoredEntry]) -> tuple[str, ...]:
+    """Return what the person has said last, oldest first."""
+    texts = (content_text((entry.message or {}).get("content")) for entry in _said(path, "user"))
+    return tuple(reversed(list(islice((text for text in texts if text.strip()), HISTORY))))
 
 
 def toolbar(talk: Talk) -> str:

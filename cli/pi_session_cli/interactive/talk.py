@@ -26,13 +26,14 @@ from pi_session_cli.interactive.completing import PromptCompleter
 from pi_session_cli.interactive.keys import bindings
 from pi_session_cli.interactive.moves import Moves
 from pi_session_cli.interactive.questions import SHOW, Questions
-from pi_session_cli.interactive.status import history_of, opening_of, toolbar
+from pi_session_cli.interactive.status import opening_of, toolbar
 from pi_session_cli.interactive.whereabouts import Whereabouts
 from pi_session_cli.render import asking, deferred
 from pi_session_cli.render import opening as opening_view
 from pi_session_cli.render.live import LivePrinter
 from pi_sessions.errors import PiSessionError
 from pi_sessions.messages import block_texts
+from pi_sessions.pauses import CollectionsPaused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -81,6 +82,7 @@ class Talk:
         self._waiting: list[str] = []
         self._refilled = ""
         self._stopped = False
+        self._waits_for_answer = False
         self._leaving = False
         self._tasks: TaskGroup | None = None
         self._completer = PromptCompleter(ctx, lambda: self.talk)
@@ -124,17 +126,18 @@ class Talk:
         Raises:
             CannotError: its model cannot be used.
         """
-        asks_again = self.renew(session)
-        self.store.set_current(self.ctx.place, session.id)
-        opening = await opening_of(self.store, self.talk)
-        self.tokens = opening.tokens
+        with CollectionsPaused():
+            asks_again = self.renew(session)
+            self.store.set_current(self.ctx.place, session.id)
+            opening = await opening_of(self.store, self.talk)
+        self.tokens, self._waits_for_answer = opening.tokens, opening.waits
         for line in opening_view.lines(opening, self.ctx.screen):
             self.printer.write(line)
         if asks_again:
             self.printer.note(f"In {self.talk.workspace.root} you are asked again about {', '.join(asks_again)}")
         elif self.talk.approval.granted:
             self.printer.note(f"Always allowed here until you leave: {', '.join(self.talk.approval.granted)}")
-        for text in history_of(self.store, self.talk):
+        for text in opening.history:
             self.prompt.history.append_string(text)
         self._whereabouts.settle(self.talk)
         self.redraw()
@@ -257,7 +260,7 @@ class Talk:
 
     async def _settle_deferred(self, recover: str | None) -> None:
         """Look whether an answer that comes later is there now, or do what `--recover` says."""
-        if self.is_working or self._leaving or await self.talk.runner.deferred_answer() is None:
+        if self.is_working or self._leaving or not self._waits_for_answer:
             return
         if recover == "close":
             self.start(self.give_up_deferred)

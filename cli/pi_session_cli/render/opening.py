@@ -32,6 +32,8 @@ class Opening(Record):
         window: The model's window; 0 when unknown.
         repairs: What will be repaired in the request.
         notes: Further sentences.
+        waits: Whether the last answer is to come later.
+        history: What the person has said last, oldest first, for the history keys; not drawn.
     """
 
     session: Session
@@ -44,6 +46,8 @@ class Opening(Record):
     window: int
     repairs: tuple[Repair, ...]
     notes: tuple[str, ...]
+    waits: bool
+    history: tuple[str, ...]
 
 
 def lines(data: Opening, screen: Screen) -> Iterator[str]:
