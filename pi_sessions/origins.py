@@ -153,8 +153,14 @@ class OriginRuns:
     """The origins of added entries, in the order of adding: consecutive ones are one row from the start."""
 
     def __init__(self) -> None:
-        self._runs: list[tuple[int, int, int, str | None]] = []
-        self._key, self._line, self._entries = -1, -1, 0
+        from array import array
+
+        # Of each run its first key, its first line, how many entries it has and the foreign id of a single one.
+        self._keys: array[int] = array("q")
+        self._lines: array[int] = array("q")
+        self._counts: array[int] = array("q")
+        self._foreign: list[str | None] = []
+        self._next_key, self._next_line = -1, -1
 
     def add(self, key: int, line: int, foreign_id: str | None) -> None:
         """Note an entry.
@@ -164,25 +170,19 @@ class OriginRuns:
             line: Line or row of the source.
             foreign_id: What the source calls it, None when that is its id.
         """
-        if foreign_id is None and key == self._key + self._entries and line == self._line + self._entries:
-            self._entries += 1
-            return
-        self._end()
-        if foreign_id is None:
-            self._key, self._line, self._entries = key, line, 1
+        if foreign_id is None and key == self._next_key and line == self._next_line:
+            self._counts[-1] += 1
         else:
-            self._runs.append((key, 1, line, foreign_id))
-            self._entries = 0
-
-    def _end(self) -> None:
-        if self._entries:
-            self._runs.append((self._key, self._entries, self._line, None))
-            self._key, self._line, self._entries = -1, -1, 0
+            self._keys.append(key)
+            self._lines.append(line)
+            self._counts.append(1)
+            self._foreign.append(foreign_id)
+        self._next_key, self._next_line = (key + 1, line + 1) if foreign_id is None else (-1, -1)
 
     def write(self, connection: sqlite3.Connection, number: int) -> None:
         """Write what was noted, as rows of an import. In a write transaction."""
-        self._end()
+        runs = zip(self._keys, self._counts, self._lines, self._foreign, strict=True)
         connection.executemany(
             "insert into origins(import, key, entries, line, foreign_id) values(?, ?, ?, ?, ?)",
-            ((number, *run) for run in self._runs),
+            ((number, *run) for run in runs),
         )
