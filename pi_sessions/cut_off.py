@@ -26,7 +26,8 @@ FINISHED, MAY_HAVE_RUN, NOT_STARTED = "finished", "may_have_run", "not_started"
 STATE_WORDS = {FINISHED: "finished", MAY_HAVE_RUN: "may have run", NOT_STARTED: "did not run"}
 _SHOWN_CHARS = 60
 _SHOWN_ITEMS = 4
-_COLUMNS = "r.run, s.id, r.sid, r.op, r.branch, r.own, r.start, r.leaf, r.began, r.pid, r.host, o.command, o.summary"
+_COLUMNS = "r.run, s.id, r.sid, r.op, r.branch, r.own, r.start, r.leaf, r.began, r.pid, r.host, o.command, o.summary,"
+_COLUMNS += " s.branch = coalesce(r.own, r.branch)"
 _OPEN = f"select {_COLUMNS} from runs r join sessions s using(sid) join operations o using(op) where r.ended is null"
 
 
@@ -82,7 +83,7 @@ class UnfinishedRun(Record):
         op: Its operation; undo takes back what it stored.
         command: `run` or `resume`.
         summary: What was asked, in a few words.
-        branch: Branch it writes to.
+        branch: Branch it writes to; `is_current` tells whether that is the session's current one.
         pid, host: Its process.
         alive: Whether that process still works on it.
         leaf: Last entry it stored; where it began, when it stored none.
@@ -96,6 +97,7 @@ class UnfinishedRun(Record):
     command: str
     summary: str
     branch: str
+    is_current: bool
     began_ms: int
     pid: int
     host: str
@@ -161,7 +163,7 @@ def unfinished_run(store: StoreBase, row: tuple[Any, ...]) -> UnfinishedRun:
     Args:
         row: From `open_rows` or `open_row`.
     """
-    run, session_id, _sid, op, branch, own, _start, leaf, began, pid, host, command, summary = row
+    run, session_id, _sid, op, branch, own, _start, leaf, began, pid, host, command, summary, is_current = row
     accepted = tuple(
         Accepted(number, kind, json.loads(message))
         for number, kind, message in store.connection.execute(
@@ -175,6 +177,7 @@ def unfinished_run(store: StoreBase, row: tuple[Any, ...]) -> UnfinishedRun:
         command,
         summary,
         own or branch,
+        bool(is_current),
         began,
         pid,
         host,

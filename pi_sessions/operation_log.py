@@ -71,7 +71,12 @@ class OperationLog(Branching):
                 raise NothingToUndoError(
                     f"Operation {row[0]} was undone already", hint="bring it back with: pi-session redo"
                 )
-            return self._take_back(self._settled(row), REDO if row[3] == UNDO else UNDO)
+            command = REDO if row[3] == UNDO else UNDO
+            settled = self._settled(row)
+            if settled is None:
+                return self._take_back(row, command)
+            closed: UndoResult = self._take_back(settled, command).replace(closed=True)
+            return closed
 
     def redo(self, session_id: str, *, op: int | None = None) -> UndoResult:
         """Restore exactly what the session's latest undo replaced, or the undo of operation `op`.
@@ -87,20 +92,20 @@ class OperationLog(Branching):
                 )
             return self._take_back(row, REDO)
 
-    def _settled(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Close the run of an operation if it was cut off; return the operation as it is then."""
+    def _settled(self, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Close the run of an operation and return the operation as it is then; None when no run was cut off."""
         found = self.connection.execute(
             "select run from runs where ended is null and sid = ? and op = ?", (row[1], row[0])
         ).fetchone()
         if found is None:
-            return row
+            return None
         from pi_sessions.active_run import RunAliveError, adopt, settle
 
         try:
             active = adopt(self, found[0])
         except RunAliveError:
             # It goes on beside the branch that is taken away from it.
-            return row
+            return None
         try:
             settle(self, active)
         finally:

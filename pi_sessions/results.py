@@ -132,6 +132,7 @@ class UndoResult(Record):
         session: The session afterwards.
         kept: Branches made for entries appended since.
         skipped: Sentences about what was left as it is: facts that a later operation changed, entries written since.
+        closed: Whether what was taken back is a run that was cut off, which was closed first.
     """
 
     op: int
@@ -139,6 +140,7 @@ class UndoResult(Record):
     session: Session
     kept: tuple[KeptBranch, ...]
     skipped: tuple[str, ...]
+    closed: bool = False
 
 
 class ImportResult(Record):

@@ -8,6 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from pi_sessions.cut_off import UnfinishedRun
+
 
 class Answer(Record):
     """The answer of a command.
@@ -19,6 +21,8 @@ class Answer(Record):
         next: Command lines worth typing next, for stderr.
         code: Exit code.
         paged: Whether it goes through a pager on a terminal that it does not fit.
+        cut_off: Runs of the session that were cut off, for a note and for `unfinishedRuns`; None where that does not
+            matter.
     """
 
     view: str
@@ -27,6 +31,7 @@ class Answer(Record):
     next: tuple[str, ...] = ()
     code: int = 0
     paged: bool = False
+    cut_off: tuple[UnfinishedRun, ...] | None = None
 
 
 class Done(Record):

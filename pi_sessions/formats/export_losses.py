@@ -13,8 +13,9 @@ from pi_sessions.formats.derived import FACT_TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
+    from pi_sessions.cut_off import UnfinishedRun
     from pi_sessions.formats.exports import Export
     from pi_sessions.stored import JsonObject
 
@@ -31,6 +32,8 @@ OMITTED = "omitted entries"
 ORIGINALS = "originals of edited entries"
 UNFINISHED = "answers that were cut off"
 UNANSWERED = "tool calls of answers that were cut off"
+PENDING_RESULTS = "results of a run that was cut off"
+PENDING_MESSAGES = "messages that a run had accepted when it was cut off"
 BLANK = "messages with nothing to send"
 STRAY = "tool results without their call"
 DUPLICATE = "further results of answered tool calls"
@@ -75,6 +78,8 @@ _MISSING = {
     ORIGINALS: "original of an edited entry",
     UNFINISHED: "answer that was cut off",
     UNANSWERED: "tool call of an answer that was cut off",
+    PENDING_RESULTS: "result of a run that was cut off",
+    PENDING_MESSAGES: "message that a run had accepted when it was cut off",
     BLANK: "message with nothing to send",
     STRAY: "tool result without its call",
     DUPLICATE: "further result of an answered tool call",
@@ -193,6 +198,17 @@ _TYPES_AS_TEXT = {
     "custom_message": NOTES_AS_TEXT,
     "system": SYSTEM_AS_TEXT,
 }
+
+
+def pending_losses(export: Export, cut_off: Sequence[UnfinishedRun]) -> dict[str, int]:
+    """Count what runs that were cut off hold and have not written under the chosen entries yet."""
+    chosen = {entry.id for entry in export.entries} if cut_off else set()
+    ending = [run for run in cut_off if run.leaf is None or run.leaf in chosen]
+    counted = {
+        PENDING_RESULTS: sum(run.results for run in ending),
+        PENDING_MESSAGES: sum(len(run.accepted) for run in ending),
+    }
+    return {word: number for word, number in counted.items() if number}
 
 
 def fact_losses(export: Export, holds: Collection[str]) -> Counter[str]:

@@ -170,7 +170,7 @@ def test_a_cut_off_run_that_is_undone_is_closed_first_so_that_what_it_leaves_is_
     run.accept("steering", {"role": "user", "content": "hurry"})
     run.release()
     undone = store.undo("work")
-    assert (store.leaf("work"), undone.kept) == (first.id, ())
+    assert (store.leaf("work"), undone.kept, undone.closed) == (first.id, (), True)
     assert store.unfinished_runs() == []
     (tip,) = store.tips("work")
     told = results(store, tip)

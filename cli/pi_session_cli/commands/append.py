@@ -31,7 +31,7 @@ COMMAND = Command(
         "git diff | pi-session append -",
         "pi-session append --json-lines entries.jsonl --expect 77aa01f3",
     ),
-    json="One object: sessionId, branch, leaf, ids.",
+    json="One object: sessionId, branch, leaf, ids, and unfinishedRuns of the branch.",
     arguments=(Argument("texts", "TEXT", "Text of a message", required=False, repeatable=True),),
     options=(
         SESSION_OPTION,
@@ -82,6 +82,7 @@ def run(
             entries = [{"type": "message", "message": message(role, text, named, now)} for text in spoken]
         guard = {} if expect is None else {"expect": ctx.entry(store, expect, here.id)[1]}
         into = branch or here.branch
+        cut_off = tuple(run for run in store.cut_off_runs(here.id) if run.branch == into)
         what = f"append {len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
         with store.transaction():
             if into == here.branch:
@@ -94,11 +95,14 @@ def run(
     said = [f"Appended {len(ids)} to {into}"]
     if mended:
         said.append(f"{mended} halves of surrogate pairs, which no text can hold, became U+FFFD")
+    if cut_off:
+        said.append(f"Warning: this stands behind a run that was cut off; going on with it will leave {into} as it is")
     return Answer(
         "done",
         Done({"sessionId": here.id, "branch": into, "leaf": ids[-1] if ids else here.leaf, "ids": ids}, tuple(ids)),
         tuple(said),
         (f"pi-session log{argument(here, session)} --last 5",),
+        cut_off=cut_off,
     )
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pi_loop.target import Target
     from pi_session_cli.invocation import Invocation
     from pi_sessions.context import Context
+    from pi_sessions.cut_off import UnfinishedRun
 
 PROTOCOLS = ("anthropic", "responses", "chat")
 
@@ -34,7 +35,7 @@ COMMAND = Command(
     json=(
         "One object: session, leaf, model, thinkingLevel, tokens (total, measured, estimated), window, shares, "
         "dearest, omitted, messages (entryId, tokens, sent, message). With --request or --explain: session, leaf, "
-        "protocol, model, repairs (code, sentence, entryId, fault), and body with --request."
+        "protocol, model, repairs (code, sentence, entryId, fault), and body with --request. Both: unfinishedRuns."
     ),
     arguments=(SESSION_ARGUMENT,),
     options=(
@@ -77,9 +78,10 @@ def run(
         here, leaf = (ctx.session(store, session), None) if at is None else ctx.entry(store, at, session)
         end = here.leaf if at is None else leaf
         context = store.context(here.id, end)
+        cut_off = store.cut_off_runs(here.id)
     if asked:
         target = target_for(ctx, context, request, model)
-        return made_request(here.id, end, context, target, body=request is not None, explain=explain)
+        return made_request(here.id, end, context, target, cut_off, body=request is not None, explain=explain)
     projected = project_entries(context.entries)
     sent = [(entry, [message for message in given if is_sent(message)]) for entry, given in projected]
     size = estimate_projected(sent, context.entries)
@@ -89,7 +91,7 @@ def run(
     said = () if context.messages else ("Nothing yet",)
     if window and context.messages and told.window is None:
         said = ("The window of the model in force is not known here",)
-    return Answer("context", told, said)
+    return Answer("context", told, said, cut_off=cut_off)
 
 
 def window_of(ctx: Invocation, context: Context) -> int | None:
@@ -128,7 +130,14 @@ def target_for(ctx: Invocation, context: Context, protocol: str | None, named: s
 
 
 def made_request(
-    session: str, leaf: str | None, context: Context, target: Target, *, body: bool, explain: bool
+    session: str,
+    leaf: str | None,
+    context: Context,
+    target: Target,
+    cut_off: tuple[UnfinishedRun, ...],
+    *,
+    body: bool,
+    explain: bool,
 ) -> Answer:
     """Return the request for a context: its body, its repairs, or both."""
     from pi_loop.bodies import BodyOptions, body_for
@@ -139,4 +148,5 @@ def made_request(
     options = BodyOptions(reasoning=context.thinking_level, session_id=session)
     view = RequestView(session, leaf, target, built.repairs, body_for(built, options) if body else None)
     said = tuple(repair_lines(view)) if body and explain else ()
-    return Answer("request", view, said if said or not explain or built.repairs else ("Nothing needs repair",))
+    shown = said if said or not explain or built.repairs else ("Nothing needs repair",)
+    return Answer("request", view, shown, cut_off=cut_off)

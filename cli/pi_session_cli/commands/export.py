@@ -128,7 +128,7 @@ COMMAND = Command(
     ),
     json=(
         "Without -o the file itself. With -o one object: sessionId, file, format, lines, bytes, losses, redacted, "
-        "secrets. losses counts what the file does not hold or says otherwise: {what: how many}."
+        "secrets, unfinishedRuns. losses counts what the file does not hold or says otherwise: {what: how many}."
     ),
     arguments=(SESSION_ARGUMENT,),
     options=(
@@ -181,7 +181,7 @@ def run(
 ) -> Answer:
     """Export to standard output or to a file."""
     from pi_session_cli import VERSION
-    from pi_sessions.formats.export_losses import sentence_of
+    from pi_sessions.formats.export_losses import pending_losses, sentence_of
     from pi_sessions.formats.exports import TOOLS_FOLDED, read_export
 
     form = form_of(output, format)
@@ -201,23 +201,24 @@ def run(
         here, leaf = end_of(ctx, store, session, branch, at)
         whole = all_branches or (form.holds == TREE and branch is None and at is None)
         export = read_export(store, here, leaf, whole_tree=whole)
+        cut_off = store.cut_off_runs(here.id)
     export = export.replace(
         last=last, tools=tools or TOOLS_FOLDED, thinking=not no_thinking, made_by=f"pi-session {VERSION}"
     )
     export, told, said = make_safe(ctx, export, redact or (form.redact and not no_redact))
     lines = form.write(export)
-    lost = form.losses(export)
+    lost = {**form.losses(export), **pending_losses(export, cut_off)}
     if lost:
         said = (*said, sentence_of(lost, form.name))
     told = {**told, "losses": lost}
     if output is None:
-        return Answer("raw", lines, said)
+        return Answer("raw", lines, said, cut_off=cut_off)
     import os
 
     path = os.path.join(ctx.place, os.path.expanduser(output))
     written, size = write_file(path, lines, force=force)
     told = {"sessionId": here.id, "file": path, "format": form.name, "lines": written, "bytes": size, **told}
-    return Answer("done", Done(told, (f"Wrote {written} lines ({size:,} bytes) to {output}",)), said)
+    return Answer("done", Done(told, (f"Wrote {written} lines ({size:,} bytes) to {output}",)), said, cut_off=cut_off)
 
 
 def form_of(output: str | None, format: str | None) -> Form:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from pi_sessions.results import Session
 
 NEARBY = 5
+NOT_IN_FORK = (
+    "What the run that was cut off had accepted and finished is not in this fork; to have it, continue or close the "
+    "run first and fork then"
+)
 
 COMMAND = Command(
     name="fork",
@@ -24,7 +28,10 @@ COMMAND = Command(
         "message follows, to be said anew. Removing the origin does not harm the fork."
     ),
     examples=("pi-session fork", "pi-session fork 7f3a --at @-2", "pi-session fork --before 5c0d9e12"),
-    json="One object: the new session (id, name, leaf, origin, originEntry, ...), and editorText.",
+    json=(
+        "One object: the new session (id, name, leaf, origin, originEntry, ...), editorText, and unfinishedRuns of the "
+        "origin."
+    ),
     arguments=(SESSION_ARGUMENT,),
     options=(
         Option("at", ("--at",), f"Last entry of the fork: {ENTRY_HELP}", "text", "ENTRY"),
@@ -63,13 +70,19 @@ def run(
         else:
             here = ctx.session(store, session)
             leaf = here.leaf
+        cut_off = store.cut_off_runs(here.id)
+        ends = {branch.leaf for branch in store.branches(here.id)} if all_branches and cut_off else {leaf}
         fork = store.fork(here.id, at=leaf, all_branches=all_branches, id=id, cwd=cwd, name=name, place=ctx.place)
-    ends = f"at {fork.leaf}" if fork.leaf else "before the first entry"
+    place = f"at {fork.leaf}" if fork.leaf else "before the first entry"
+    said = [f"Forked {here.id} {place} (nothing was copied)", "The fork is the current session here"]
+    if any(run.leaf in ends and (run.calls or run.accepted) for run in cut_off):
+        said.append(NOT_IN_FORK)
     return Answer(
         "done",
         Done(session_json(fork) | {"editorText": text}, (fork.id,), text),
-        (f"Forked {here.id} {ends} (nothing was copied)", "The fork is the current session here"),
+        tuple(said),
         ("pi-session tree", "pi-session undo  (takes the fork back)"),
+        cut_off=cut_off,
     )
 
 

@@ -39,7 +39,7 @@ COMMAND = Command(
         "pi-session log --from @-1 --to @",
         "pi-session log --full",
     ),
-    json="One object: session, before (entries of the path not given), entries (as Pi writes them).",
+    json="One object: session, before (entries of the path not given), entries (as Pi writes them), unfinishedRuns.",
     arguments=(SESSION_ARGUMENT,),
     options=(
         Option("last", ("--last", "-n"), "Only the last N entries", "int", "N", least=1),
@@ -73,6 +73,7 @@ def run(
         here, leaf = (ctx.session(store, session), None) if at is None else ctx.entry(store, at, session)
         path = store.path(here.id, here.leaf if at is None else leaf)
         labels = store.labels(here.id)
+        cut_off = store.cut_off_runs(here.id)
         first, past = place_on(ctx, store, path, here.id, start, end)
     entries = path if ctx.as_json else readable(path)
     inside = {entry.id for entry in path[first:past]}
@@ -83,7 +84,7 @@ def run(
     left_out = 0 if last is None else max(len(shown) - last, 0)
     said = () if shown else ("Nothing was said yet" if not path else "Nothing fits",)
     transcript = Transcript(here, tuple(shown[left_out:]), labels, len(before) + left_out, full)
-    return Answer("log", transcript, said, paged=True)
+    return Answer("log", transcript, said, paged=True, cut_off=cut_off)
 
 
 def place_on(

@@ -22,12 +22,13 @@ COMMAND = Command(
     help="List sessions",
     details=(
         "Newest message first, whatever the file times. The beginning of the id that is shown names the session. "
-        "A session written with a clock that was ahead is marked and takes its place by when it was stored."
+        "A session written with a clock that was ahead is marked and takes its place by when it was stored. "
+        "A session with a run that was cut off is marked: show says which and what to do."
     ),
     examples=("pi-session ls", "pi-session ls --here --since 7d", "pi-session ls --named --page 2"),
     json=(
         "One object: sessions (id, name, cwd, created, updated, messageCount, firstMessage, branch, leaf, model, "
-        "current, ...), page, limit, more."
+        "current, cutOff, ...), page, limit, more."
     ),
     options=(
         Option("here", ("--here",), "Only sessions of this directory"),
@@ -87,6 +88,7 @@ def run(
             found = [session for session in found if session.archived][first : first + size + 1]
         shown = tuple(found[:size])
         current = store.current_session(ctx.place)
+        cut_off = store.sessions_cut_off()
         listing = Listing(
             shown,
             {session.id: short_id(store, session.id) if ctx.screen.columns else session.id for session in shown},
@@ -96,6 +98,7 @@ def run(
             size,
             len(found) > size,
             not here,
+            cut_off,
         )
     said = () if shown else ("No such sessions" if page == 1 else "No more sessions",)
     after = (f"pi-session ls{' --here' if here else ''} --page {page + 1}",) if listing.more else ()

@@ -27,7 +27,7 @@ COMMAND = Command(
     examples=("pi-session show", "pi-session show 7f3a", "pi-session show @", "pi-session show 77aa01f3 -s 7f3a"),
     json=(
         "A session: its facts, branches, tips, labels, totals. An entry: sessionId, entry, children, active, "
-        "label, branches, tokens, place, partners (toolCallId, entryId)."
+        "label, branches, tokens, place, partners (toolCallId, entryId). Both: unfinishedRuns."
     ),
     arguments=(Argument("what", "WHAT", f"SESSION, or ENTRY: {ENTRY_HELP}", required=False),),
     options=(SESSION_OPTION,),
@@ -87,6 +87,7 @@ def summary(ctx: Invocation, store: Reading, here: Session) -> Answer:
         shown,
         (),
         (f"pi-session tree{argument(here, here.id)}", f"pi-session log{argument(here, here.id)} --last 5"),
+        cut_off=store.cut_off_runs(here.id),
     )
 
 
@@ -111,7 +112,7 @@ def one_entry(store: Reading, here: Session, entry_id: str) -> Answer:
         place_of(entry, own, path),
         partners(entry, own, store.entries(here.id)),
     )
-    return Answer("entry", shown)
+    return Answer("entry", shown, cut_off=store.cut_off_runs(here.id))
 
 
 def place_of(entry: StoredEntry, own: Sequence[StoredEntry], path: Sequence[StoredEntry]) -> str:

@@ -23,7 +23,7 @@ COMMAND = Command(
     examples=("pi-session tree", "pi-session tree 7f3a --user", "pi-session tree --search lease"),
     json=(
         "One object: session, branches, tips, labels, rows (id, parentId, shownUnder, depth, type, role, "
-        "timestamp, text, label, branches, active, leaf, folded), hidden."
+        "timestamp, text, label, branches, active, leaf, folded), hidden, unfinishedRuns."
     ),
     arguments=(SESSION_ARGUMENT,),
     options=(
@@ -61,6 +61,7 @@ def run(
         here = ctx.session(store, session)
         tree = build_tree(store.entries(here.id))
         labels = store.labels(here.id)
+        cut_off = store.cut_off_runs(here.id)
         branches, tips = store.branches(here.id), store.tips(here.id)
     view = tree_rows(
         tree,
@@ -75,4 +76,5 @@ def run(
     after: tuple[str, ...] = ()
     if hidden and not all:
         after = (f"pi-session tree{argument(here, session)} --all  (shows {hidden} more)",)
-    return Answer("tree", Picture(here, tree, view, tuple(branches), labels, tuple(tips), hidden), (), after)
+    picture = Picture(here, tree, view, tuple(branches), labels, tuple(tips), hidden)
+    return Answer("tree", picture, (), after, cut_off=cut_off)

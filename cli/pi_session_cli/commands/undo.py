@@ -97,6 +97,8 @@ def notes(results: list[UndoResult]) -> list[str]:
         for result in results
         for kept in result.kept
     ]
+    if any(result.closed for result in results):
+        said.append("The run was cut off: each of its calls got its one result before it was taken back")
     said += [each[:1].upper() + each[1:] for result in results for each in result.skipped]
     if any(result.undone.command in ("run", "resume") for result in results):
         said.append("Files that the run changed are not restored")

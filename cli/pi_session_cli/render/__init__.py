@@ -70,7 +70,7 @@ def deliver(answer: Answer, ctx: Invocation) -> None:
     if hasattr(view, "write"):
         view.write(answer.data, ctx.stdout)
     elif ctx.as_json:
-        write_json(view.to_json(answer.data), ctx.stdout)
+        write_json(with_runs(view.to_json(answer.data), answer), ctx.stdout)
     elif answer.paged and paged(drawn(view, answer, ctx.screen), ctx):
         pass
     else:
@@ -82,9 +82,9 @@ def deliver(answer: Answer, ctx: Invocation) -> None:
                 lines = []
         if lines:
             ctx.stdout.write("\n".join(lines) + "\n")
-    if not ctx.as_json and (answer.said or answer.next):
+    if not ctx.as_json and (answer.said or answer.next or answer.cut_off):
         ctx.stdout.flush()
-        told = [one_line(sentence, 2000) for sentence in answer.said]
+        told = [one_line(sentence, 2000) for sentence in (*answer.said, *notes_of(answer))]
         told += [
             f"{'Next:' if not place else '     '} {one_line(text, 2000)}" for place, text in enumerate(answer.next)
         ]
@@ -94,6 +94,26 @@ def deliver(answer: Answer, ctx: Invocation) -> None:
         except OSError:
             # The change is made and the answer given; nobody wants to hear more.
             pass
+
+
+def notes_of(answer: Answer) -> list[str]:
+    """Return a sentence per run that was cut off; what they are made with is loaded only where there is one."""
+    if not answer.cut_off:
+        return []
+    from pi_session_cli.render.cut_off import note
+
+    return [note(run) for run in answer.cut_off]
+
+
+def with_runs(value: dict[str, object], answer: Answer) -> dict[str, object]:
+    """Return an answer's object with the runs that were cut off, where the command tells of them."""
+    if answer.cut_off is None:
+        return value
+    if not answer.cut_off:
+        return value | {"unfinishedRuns": []}
+    from pi_session_cli.render.cut_off import run_json
+
+    return value | {"unfinishedRuns": [run_json(run) for run in answer.cut_off]}
 
 
 def drawn(view: ModuleType, answer: Answer, screen: Screen) -> Iterator[str]:

@@ -29,6 +29,7 @@ class Listing(Record):
         limit: Sessions on a full page.
         more: Whether there is another page.
         folders: Whether each session's folder is shown.
+        cut_off: Ids of sessions with a run that was cut off, listed or not.
     """
 
     sessions: tuple[Session, ...]
@@ -39,6 +40,7 @@ class Listing(Record):
     limit: int
     more: bool
     folders: bool
+    cut_off: frozenset[str] = frozenset()
 
 
 def lines(data: Listing, screen: Screen) -> Iterator[str]:
@@ -73,6 +75,7 @@ def title(session: Session, data: Listing, screen: Screen) -> str:
         for word, holds in (("pinned", session.pinned), ("archived", session.archived), ("removed", session.deleted))
         if holds
     ]
+    marks += ["run cut off"] if session.id in data.cut_off else []
     marks += ["clock ahead"] if session.id in data.ahead else []
     parts = [f"({', '.join(marks)})"] if marks else []
     folder = session.cwd.replace("\\", "/").rstrip("/").rpartition("/")[2]
@@ -92,6 +95,7 @@ def to_json(data: Listing) -> dict[str, object]:
     for session in data.sessions:
         row = session_json(session)
         row["current"] = session.id == data.current
+        row["cutOff"] = session.id in data.cut_off
         row["clockAhead"] = session.id in data.ahead
         rows.append(row)
     return {"sessions": rows, "page": data.page, "limit": data.limit, "more": data.more}
