@@ -79,11 +79,6 @@ class Questions:
         """Whether there is a question."""
         return self._proposal is not None
 
-    @property
-    def text(self) -> str:
-        """The question in force, empty for none."""
-        return asking.allow(self._call) if self.is_open else ""
-
     def rows(self) -> list[str]:
         """Return the question as it is shown, choices first; in a terminal too small for it, that it is."""
         columns = self._size().columns
@@ -124,7 +119,8 @@ class Questions:
         """Write what the call in question would do above the prompt."""
         if self._proposal is None:
             return
-        drawn = asking.draw(self._proposal, self._screen, self._size().columns, whole=whole)
+        size = self._size()
+        drawn = asking.draw(self._proposal, self._screen, size.columns, size.rows, whole=whole)
         self._hidden = drawn.hidden
         self._write("\n".join(drawn.lines))
 
@@ -133,6 +129,7 @@ class Questions:
         decision = ANSWERS.get(text.strip().lower())
         if decision is None:
             return False
+        self._write(self._screen.paint(asking.answered(self._call, text.strip(), self._size().columns), "dim"))
         self._answer = decision
         self._answered.set()
         return True

@@ -331,17 +331,15 @@ class Talk:
             self.printer.note("Your words are in the prompt again; Ctrl-C empties it")
 
     def _take_answer(self, text: str) -> None:
-        asked = self.questions.text
         if not self.questions.is_visible():
             self.printer.note(asking.TOO_SMALL)
         elif text.strip().lower() in SHOW:
             self.questions.show(whole=True)
             self.redraw()
-        elif self.questions.answer(text):
-            self.printer.write(self.ctx.screen.paint(f"{asked}  {text.strip()}", "dim"))
-        else:
+        elif not self.questions.answer(text):
             self.printer.note("Answer y, n, a or s first")
-            self.prefill = text
+            # A word was meant as an answer, a sentence was not.
+            self.prefill = text if len(text.split()) > 1 else ""
 
     async def _into_run(self, text: str) -> None:
         runner = self.talk.runner

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from pi_loop.tools.proposals import Proposal
     from pi_session_cli.render.screen import Screen
 
-# Rows shown at once; a command is always shown whole.
-ROWS = {"content": 40, "diff": 120, "arguments": 120}
+# Rows of a diff or of arguments shown at once. A command is always shown whole, of a file what fits the terminal.
+ROWS = {"diff": 120, "arguments": 120}
+BESIDE_CONTENT = 10
+FEWEST = 10
 MARGIN = "  | "
 GOES_ON = "  : "
 NARROWEST = 8
@@ -39,28 +41,29 @@ class Drawn(NamedTuple):
     hidden: int
 
 
-def draw(proposal: Proposal, screen: Screen, columns: int, *, whole: bool) -> Drawn:
+def draw(proposal: Proposal, screen: Screen, columns: int, rows: int, *, whole: bool) -> Drawn:
     """Draw what a call would do.
 
     Args:
-        columns: Cells of the terminal's lines.
+        columns, rows: The terminal's size.
         whole: Draw all of it, whatever its length.
     """
     shown = [screen.paint(row, "bold") for row in wrapped(next(block(one_row(proposal.title))), columns)]
     if proposal.fault is not None:
         fault = f"As things are it would fail: {one_row(proposal.fault)}"
         shown += [screen.paint(row, "red") for row in wrapped(next(block(fault)), columns)]
-    most = None if whole else ROWS.get(proposal.kind)
+    limits = {**ROWS, "content": max(rows - BESIDE_CONTENT, FEWEST)}
+    most = None if whole else limits.get(proposal.kind)
     texts = safe_lines(proposal)
     used = 0
     for place, text in enumerate(texts):
         style = STYLES.get(text[:1], "dim") if proposal.kind == "diff" else ""
-        for row, part in enumerate(wrapped(text, columns - len(MARGIN))):
+        for number, part in enumerate(wrapped(text, columns - len(MARGIN))):
             if used == most:
                 hidden = len(texts) - place
-                shown.append(f"  ({count(hidden, 'line')} of {len(texts):,} not shown or not wholly; s shows all)")
+                shown.append(f"  ({hidden:,} of {count(len(texts), 'line')} not shown, or only in part; s shows all)")
                 return Drawn(shown, hidden)
-            margin = GOES_ON if row else MARGIN
+            margin = GOES_ON if number else MARGIN
             shown.append(screen.paint(margin, "dim") + (screen.paint(part, style) if style else part))
             used += 1
     return Drawn(shown, 0)
@@ -90,6 +93,11 @@ def question(name: str, call: str, columns: int, *, hidden: int) -> list[str]:
 def allow(call: str) -> str:
     """Return the question about a call, given as a safe line."""
     return f"Allow {call}?"
+
+
+def answered(call: str, answer: str, columns: int) -> str:
+    """Return the line that stays of a question."""
+    return f"{fit(allow(call), max(columns - len(answer) - 2, NARROWEST))}  {answer}"
 
 
 def one_row(text: str) -> str:
