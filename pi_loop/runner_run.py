@@ -63,7 +63,7 @@ from pi_sessions.messages import (
 )
 from pi_sessions.stored import StoredEntry
 from pi_sessions.summaries import SummaryAbortedError, SummaryError
-from pi_sessions.tokens import estimate_projected, estimate_tokens, should_compact
+from pi_sessions.tokens import believed_size, should_compact
 
 if TYPE_CHECKING:
     from pi_sessions.runs import ActiveRun
@@ -509,17 +509,8 @@ _LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def believable_size(entries: Sequence[StoredEntry]) -> int:
-    """Give the size of a context in tokens: as measured, unless the estimate says that this cannot be.
-
-    Imported answers and odd servers report usage that has nothing to do with the context. A measure below a third of
-    the estimate is not believed.
-
-    Source: Pi 1.6.0, compaction: token calculation; Pi believes every usage above zero.
-    """
-    projected = project_entries(active_entries(entries))
-    measured = estimate_projected(projected, entries).tokens
-    estimated = sum(estimate_tokens(message) for _, given in projected for message in given)
-    return measured if measured >= estimated / 3 else estimated
+    """Give the size of a context in tokens: as measured, unless the estimate says that this cannot be."""
+    return believed_size(project_entries(active_entries(entries)), entries).tokens
 
 
 def model_entry(model: Model) -> JsonObject:

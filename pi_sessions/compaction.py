@@ -25,7 +25,7 @@ from pi_sessions.errors import CannotError
 from pi_sessions.file_operations import FileOperations, file_operations, file_section
 from pi_sessions.records import Record
 from pi_sessions.summaries import SummaryRequest, answer_text, drive
-from pi_sessions.tokens import estimate_projected, estimate_tokens, merged_system
+from pi_sessions.tokens import estimate_projected, estimate_tokens, is_believable, merged_system
 from pi_sessions.totals import combine_usage
 
 TYPE_CHECKING = False
@@ -134,13 +134,21 @@ class CompactionPlan(Record):
         """Return all messages that the compaction replaces by text, oldest first."""
         return (*self.to_summarize, *self.turn_head)
 
+    def before(self, after: int) -> int:
+        """Return the size of the context to tell beside an estimated size afterwards, both in tokens.
+
+        It is the measured one unless that cannot be right, or would make a context that shrinks seem to grow.
+        """
+        measured, estimated = self.tokens_before, self.estimated_before
+        return measured if is_believable(measured, estimated) and measured > after else estimated
+
 
 class CompactionResult(Record):
     """A finished compaction, not yet stored.
 
     Attributes:
         summary: The whole text: summary, messages kept word for word, file lists.
-        tokens_before: From the plan.
+        tokens_before: Size of the context, to be told beside the one afterwards (`CompactionPlan.before`).
         tokens_after: Estimate of the context afterwards.
         details: `readFiles` and `modifiedFiles`; `keptEntries` when entries were asked to stay word for word.
         usage: What the requests cost together, None when the answers do not say.
@@ -344,7 +352,7 @@ def finish_compaction(
     details: JsonObject = {"readFiles": list(plan.file_ops.read_only), "modifiedFiles": list(plan.file_ops.modified)}
     if keep:
         details["keptEntries"] = [one.entry_id for one in verbatim]
-    return CompactionResult(text, plan.first_kept_id, plan.tokens_before, after, details, usage, plan.system)
+    return CompactionResult(text, plan.first_kept_id, plan.before(after), after, details, usage, plan.system)
 
 
 def _joined(plan: CompactionPlan, texts: Sequence[str]) -> str:

@@ -64,7 +64,7 @@ def preview_compaction(
         goes,
         stays,
         verbatim,
-        plan.tokens_before,
+        plan.before(staying if tokens_after is None else tokens_after),
         going,
         staying,
         tokens_after,

@@ -29,6 +29,8 @@ DEFAULT_RESERVE_TOKENS = 16384
 DEFAULT_KEEP_RECENT_TOKENS = 20000
 USAGE_PARTS = ("input", "output", "cacheRead", "cacheWrite")
 INVALID_STOPS = ("aborted", "error")
+# A measure below this part of the estimate is not believed.
+BELIEVED_PART = 1 / 3
 
 _JSON_ATOM = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|-?Infinity|NaN')
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -162,6 +164,42 @@ def estimate_projected(
                 return estimate
             if entry.type in ("context_edit", "compaction"):
                 break
+    return _all_estimated(messages)
+
+
+def believed_size(
+    projected: Sequence[tuple[StoredEntry, Sequence[JsonObject]]], path: Sequence[StoredEntry]
+) -> ContextEstimate:
+    """Return the size of a path's context as `estimate_projected`, all estimated where the measure cannot be right.
+
+    Imported answers and odd servers report usage that has nothing to do with the context.
+
+    Source: ours; Pi 1.6.0 believes every usage above zero.
+    """
+    measured = estimate_projected(projected, path)
+    estimated = _all_estimated([message for _, given in projected for message in given])
+    return measured if is_believable(measured.tokens, estimated.tokens) else estimated
+
+
+def is_believable(measured: int, estimated: int) -> bool:
+    """Whether a measured size can be that of a context of this estimated size, both in tokens."""
+    return measured >= estimated * BELIEVED_PART
+
+
+def in_path_order(active: Sequence[StoredEntry]) -> list[StoredEntry]:
+    """Return active entries as they stand on the path: the compaction behind what it kept.
+
+    Args:
+        active: From `context.active_entries`.
+    """
+    if not active or active[0].type != "compaction":
+        return list(active)
+    first, *others = active
+    place = next((place for place, entry in enumerate(others) if entry.parent_id == first.id), len(others))
+    return [*others[:place], first, *others[place:]]
+
+
+def _all_estimated(messages: Sequence[JsonObject]) -> ContextEstimate:
     system = merged_system(messages)
     tokens = 0 if system is None else estimate_tokens(system)
     tokens += sum(estimate_tokens(message) for message in messages if message.get("role") != "system")

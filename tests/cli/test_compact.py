@@ -189,3 +189,52 @@ def test_only_ends_that_can_be_chosen_are_named(long_talk: Terminal) -> None:
         assert called not in named
         for end in named:
             long_talk.ok("compact", "--offline", "--dry-run", "--to", end)
+
+
+def measured_talk(shell: Terminal, tokens: int) -> list[str]:
+    """Make a session of four long questions and answers, each answer with this usage; give the ids."""
+    usage = {"input": tokens, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": tokens}
+    text = {"type": "text", "text": LONG}
+    said: list[dict[str, Any]] = []
+    for number in range(4):
+        said.append({"role": "user", "content": f"Question {number}. {LONG}"})
+        said.append({"role": "assistant", "content": [text], "stopReason": "stop", "usage": usage})
+    shell.ok("new")
+    return shell.ok("append", "--json-lines", "-", stdin="\n".join(map(json.dumps, said)).encode()).lines
+
+
+def size_of(shell: Terminal) -> dict[str, int]:
+    tokens: dict[str, int] = json.loads(shell.ok("context", "--json").out)["tokens"]
+    return tokens
+
+
+def test_context_believes_no_measure_from_before_the_compaction(shell: Terminal) -> None:
+    ids = measured_talk(shell, 124_001)
+    assert size_of(shell) == {"total": 124_001, "measured": 124_001, "estimated": 0}
+    assert "Compacted 124,001 tokens to " in shell.ok("compact", "--offline", "--to", ids[3]).out
+    for _ in range(2):
+        told = json.loads(shell.ok("context", "--json").out)
+        assert told["tokens"]["measured"] == 0
+        assert told["tokens"]["total"] == sum(told["shares"].values()) < 4000
+        assert "(all estimated)" in shell.ok("context").lines[1]
+        # An answer whose usage is not known changes nothing about that.
+        shell.ok("append", "--role", "assistant", "more")
+
+
+@pytest.mark.parametrize("tokens", [2, 1500])
+def test_a_compaction_never_seems_to_make_the_context_larger(shell: Terminal, tokens: int) -> None:
+    """A recorded usage may be far too small, or just below what the estimate says is left."""
+    ids = measured_talk(shell, tokens)
+    preview = json.loads(shell.ok("compact", "--offline", "--dry-run", "--to", ids[1], "--json").out)
+    told = json.loads(shell.ok("compact", "--offline", "--to", ids[1], "--json").out)
+    for one in (preview, told):
+        assert one["tokensBefore"] > one["tokensAfter"] > tokens
+    (entry,) = [one for one in path(shell) if one["type"] == "compaction"]
+    assert entry["tokensBefore"] == told["tokensBefore"]
+
+
+def test_context_does_not_believe_a_measure_that_cannot_be_right(shell: Terminal) -> None:
+    measured_talk(shell, 2)
+    told = size_of(shell)
+    assert told["measured"] == 0
+    assert told["total"] > 2000

@@ -69,7 +69,7 @@ def run(
     """Flatten a path."""
     from pi_session_cli.render.context import Contents
     from pi_sessions.context import is_sent, latest_edits, project_entries
-    from pi_sessions.tokens import estimate_projected
+    from pi_sessions.tokens import believed_size, in_path_order
 
     asked = request is not None or explain
     if model is not None and not asked:
@@ -84,7 +84,7 @@ def run(
         return made_request(here.id, end, context, target, cut_off, body=request is not None, explain=explain)
     projected = project_entries(context.entries)
     sent = [(entry, [message for message in given if is_sent(message)]) for entry, given in projected]
-    size = estimate_projected(sent, context.entries)
+    size = believed_size(sent, in_path_order(context.entries))
     edits = latest_edits(context.entries)
     omitted = tuple(target for target, edit in edits.items() if edit.fields.get("replacement") is None)
     told = Contents(here, end, context, size, omitted, window_of(ctx, context) if window else None)
