@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.launcher import Terminal
+from tests.cli.pty_server import TerminalServer
+from tests.cli.pty_talk import Person
 
 
 @pytest.fixture(autouse=True)
@@ -38,3 +40,22 @@ def talk(shell: Terminal) -> Terminal:
     shell.ok("append", "How do we fix it?")
     shell.ok("append", "--role", "assistant", "Let the database lock decide.")
     return shell
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[TerminalServer]:
+    """Return what starts the program in terminals."""
+    server = TerminalServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def person(tmp_path: Path, server: TerminalServer) -> Iterator[Person]:
+    """Give a person whose current session has one question and its answer."""
+    person = Person(tmp_path, server)
+    ran = person.run("run", "Why is the lease lost?", *person.script("The heartbeat stalls."))
+    assert ran.returncode == 0, ran.stderr
+    person.run("name", "lease bug")
+    yield person
+    person.close()

@@ -1,61 +1,25 @@
 """`resume`, driven in a real terminal with the scripted model."""
 
-import fcntl
 import json
 import os
 import pty
 import signal
-import struct
 import subprocess
-import termios
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
 
-from pi_loop.events import MessageUpdate, TextDelta
-from pi_loop.runner_types import CompactionEnd
 from pi_session_cli.interactive import slash
-from pi_session_cli.interactive.overhearing import Overhearing, Said, is_looked_up
-from pi_session_cli.interactive.picker import Picker
 from pi_session_cli.interactive.status import opening_of
 from pi_session_cli.model_access import SCRIPTED
-from pi_session_cli.render import screen_for
-from pi_session_cli.render.live import LivePrinter
-from pi_session_cli.render.markdown import MarkdownLines
-from pi_session_cli.render.screen import UNICODE, Screen
 from pi_sessions import stored
-from pi_sessions.messages import AssistantMessage
 from pi_sessions.stored import decode
-from tests.cli.launcher import Stream
-from tests.cli.launcher import Terminal as Shell
-from tests.cli.pty_server import TerminalServer
-from tests.cli.pty_talk import LIMIT_S, PROGRAM, Person, Terminal
+from tests.cli.pty_talk import LIMIT_S, PROGRAM, Person
 
 READY = "Ctrl-D leaves"
 LONG = "one two three four five six seven eight nine ten eleven twelve"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[TerminalServer]:
-    """Return what starts the program in terminals."""
-    server = TerminalServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def person(tmp_path: Path, server: TerminalServer) -> Iterator[Person]:
-    """Give a person whose current session has one question and its answer."""
-    person = Person(tmp_path, server)
-    ran = person.run("run", "Why is the lease lost?", *person.script("The heartbeat stalls."))
-    assert ran.returncode == 0, ran.stderr
-    person.run("name", "lease bug")
-    yield person
-    person.close()
 
 
 def test_opening_says_where_you_are_and_leaving_how_to_come_back(person: Person) -> None:
@@ -124,207 +88,6 @@ def test_ctrl_c_stops_the_run_and_not_the_program(person: Person) -> None:
         "aborted",
         "stop",
     ]
-
-
-def test_changing_calls_are_asked_about_and_the_decision_is_kept(person: Person) -> None:
-    def call(name: str, **arguments: str) -> dict[str, object]:
-        return {"calls": [{"name": name, "arguments": arguments}]}
-
-    steps = (
-        call("write", path="yes.txt", content="1"),
-        call("bash", command="touch no.txt"),
-        call("bash", command="touch always.txt"),
-        call("bash", command="touch again.txt"),
-        "All done.",
-    )
-    with person.resume(*person.script(*steps)) as terminal:
-        terminal.sees(READY)
-        terminal.types("go")
-        terminal.sees('Allow write(path="yes.txt", content="1")?')
-        terminal.types("maybe")
-        terminal.sees("Answer y, n, a or s first")
-        terminal.types("what is it?")
-        terminal.sees("Answer y, n, a or s first")
-        terminal.presses("\x15")
-        terminal.types("y")
-        terminal.sees('Allow bash(command="touch no.txt")?')
-        terminal.types("n")
-        terminal.sees('Allow bash(command="touch always.txt")?')
-        terminal.types("a")
-        terminal.sees("All done.")
-        person.until_idle("All done.")
-        assert terminal.leaves() == 0
-    assert sorted(path.name for path in person.work.iterdir()) == ["again.txt", "always.txt", "yes.txt"]
-    results = [message for message in person.messages() if message["role"] == "toolResult"]
-    assert [(one["isError"], (one.get("details") or {}).get("approvedBy")) for one in results] == [
-        (False, "person"),
-        (True, None),
-        (False, "person, always"),
-        (False, "person, always"),
-    ]
-    assert "the person refused it" in results[1]["content"][0]["text"]
-
-
-def test_what_is_always_allowed_holds_until_you_leave_and_in_this_folder_only(person: Person) -> None:
-    def touch(name: str) -> dict[str, object]:
-        return {"calls": [{"name": "bash", "arguments": {"command": f"touch {name}"}}]}
-
-    (person.work / "elsewhere").mkdir()
-    person.run("new", "--cwd", "elsewhere", "other place")
-    # A fork begins the script again.
-    steps = [step for name in "abc" for step in (touch(name), f"Made {name}.")]
-    with person.resume("lease bug", *person.script(*steps)) as terminal:
-        terminal.sees(READY)
-        terminal.types("go")
-        terminal.sees("y yes, n no, a always for bash, s shows it again")
-        terminal.sees('Allow bash(command="touch a")?')
-        terminal.types("a")
-        terminal.sees("Made a.")
-        person.until_idle("go", "", "Made a.")
-        for typed, seen, made in (
-            ("/fork --name side", "Always allowed here until you leave: bash", "Made a."),
-            ("/rewind @-1 --exact", "now ends at", "Made b."),
-            ("/model anthropic/claude-sonnet-5", "Model: anthropic/claude-sonnet-5", "Made c."),
-        ):
-            terminal.types(typed)
-            terminal.sees(seen)
-            terminal.types("again")
-            terminal.sees(made)
-            person.until_idle(made)
-        assert terminal.seen.count("• bash(") == 4
-        terminal.types("/fork 'other place' --name there")
-        terminal.sees("elsewhere you are asked again about bash")
-        terminal.types("and here")
-        terminal.sees('Allow bash(command="touch a")?')
-        terminal.types("n")
-        terminal.sees("Made a.")
-        person.until_idle("Made a.")
-        assert terminal.leaves() == 0
-    assert [(path.name, path.is_dir()) for path in sorted(person.work.rglob("*"))] == [
-        *((name, False) for name in "abc"),
-        ("elsewhere", True),
-    ]
-    with person.store() as store:
-        sessions = {session.name or "": session.id for session in store.sessions(limit=None)}
-    by = {
-        name: [
-            (message.get("details") or {}).get("approvedBy")
-            for message in person.messages(sessions[name])
-            if message["role"] == "toolResult"
-        ]
-        for name in ("side", "there")
-    }
-    # The way to the first call of the fork was left by the rewind.
-    assert by == {"side": ["person, always"] * 3, "there": [None]}
-
-
-def resize(terminal: Terminal, rows: int, columns: int) -> None:
-    """Give a terminal another size."""
-    fcntl.ioctl(terminal.child.child_fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-def unwrapped(shown: str) -> str:
-    """Return what was written above the prompt as it was before it was wrapped."""
-    return shown.replace("\r", "").replace("\n  : ", "")
-
-
-def test_a_command_is_seen_whole_before_it_is_approved(person: Person) -> None:
-    command = "echo " + "x" * 300 + " ; echo TAIL\rls\x1b[2K\ntouch made"
-    with person.resume(*person.script({"calls": [{"name": "bash", "arguments": {"command": command}}]})) as terminal:
-        terminal.sees(READY)
-        resize(terminal, 12, 40)
-        terminal.types("go")
-        terminal.sees("  | touch made")
-        terminal.sees("y yes, n no, a always for bash, s shows")
-        terminal.sees("Allow bash(")
-        assert "x" * 300 + " ; echo TAIL\\x0dls\\x1b[2K\n  | touch made" in unwrapped(terminal.seen)
-        terminal.types("s")
-        terminal.sees("  | touch made")
-        assert not (person.work / "made").exists()
-        terminal.types("n")
-        terminal.sees("the person refused it")
-        person.until_idle()
-        assert terminal.leaves() == 0
-    assert not (person.work / "made").exists()
-
-
-def test_a_file_is_seen_before_it_is_approved_and_all_of_it_on_demand(person: Person) -> None:
-    content = "".join(f"line {number}\n" for number in range(200)) + "the end"
-    calls = [{"name": "write", "arguments": {"path": "big.txt", "content": content}}]
-    with person.resume(*person.script({"calls": calls})) as terminal:
-        terminal.sees(READY)
-        terminal.types("go")
-        terminal.sees('A new file "big.txt" with 201 lines')
-        terminal.sees("181 of 201 lines not shown")
-        terminal.sees("s shows all")
-        assert "| the end" not in terminal.seen
-        terminal.types("s")
-        terminal.sees("  | the end")
-        terminal.sees("s shows it again")
-        terminal.types("y")
-        person.until((person.work / "big.txt").exists)
-        person.until_idle()
-        assert terminal.leaves() == 0
-
-
-def test_an_edit_is_seen_as_the_change_it_makes(person: Person) -> None:
-    (person.work / "a.txt").write_text("one\nalpha\nthree\n")
-
-    def edit(old: str, new: str) -> dict[str, object]:
-        edits = [{"oldText": old, "newText": new}]
-        return {"calls": [{"name": "edit", "arguments": {"path": "a.txt", "edits": edits}}]}
-
-    with person.resume(*person.script(edit("alpha", "beta" + "y" * 300 + "END"), edit("gone", "x"))) as terminal:
-        terminal.sees(READY)
-        terminal.types("go")
-        terminal.sees('A change of "a.txt"')
-        terminal.sees("  | -2 alpha")
-        terminal.sees("  |  3 three")
-        terminal.sees("Allow edit(")
-        assert "  | +2 beta" + "y" * 300 + "END\n" in unwrapped(terminal.seen)
-        terminal.types("n")
-        terminal.sees("As things are it would fail: Could not find")
-        terminal.sees("  | -gone")
-        terminal.sees("  | +x")
-        terminal.types("n")
-        person.until_idle()
-        assert terminal.leaves() == 0
-
-
-def test_a_question_that_cannot_be_seen_takes_no_answer(person: Person) -> None:
-    steps = ({"calls": [{"name": "bash", "arguments": {"command": "touch made"}}]}, "Made it.")
-    with person.resume(*person.script(*steps)) as terminal:
-        terminal.sees(READY)
-        resize(terminal, 4, 20)
-        terminal.types("go")
-        terminal.sees("  | touch made")
-        terminal.types("y")
-        terminal.sees("make it larger, then answer")
-        assert not (person.work / "made").exists()
-        resize(terminal, 30, 20)
-        terminal.sees("y yes, n no, a")
-        terminal.sees("Allow")
-        terminal.types("y")
-        terminal.sees("Made it.")
-        person.until_idle("Made it.")
-        assert terminal.leaves() == 0
-    assert (person.work / "made").exists()
-
-
-def test_an_open_question_is_no_when_the_run_is_stopped(person: Person) -> None:
-    steps = ({"calls": [{"name": "bash", "arguments": {"command": "touch no.txt"}}]}, "Stopped.", "Here.")
-    with person.resume(*person.script(*steps)) as terminal:
-        terminal.sees(READY)
-        terminal.types("go")
-        terminal.sees("Allow bash")
-        terminal.presses("\x03")
-        terminal.sees("Aborted")
-        person.until_idle()
-        terminal.types("/quit")
-        assert terminal.ends() == 0
-    assert not (person.work / "no.txt").exists()
-    results = [message for message in person.messages() if message["role"] == "toolResult"]
-    assert [one["isError"] for one in results] == [True]
 
 
 def test_rewind_gives_the_text_back_and_undo_takes_it_back(person: Person) -> None:
@@ -658,44 +421,6 @@ def test_what_the_model_says_never_reaches_the_terminal_raw(person: Person) -> N
     assert "\\x1b[2Jbad" in terminal.seen
 
 
-def test_the_picker_narrows_as_you_type(person: Person) -> None:
-    person.run("run", "Something else entirely", *person.script("Yes."))
-    with person.resume("--pick", *person.script("Picked.")) as terminal:
-        terminal.sees("Something else entirely")
-        terminal.presses("nothing like it")
-        terminal.sees("nothing fits")
-        terminal.types("")
-        terminal.presses("\x15lease")
-        terminal.sees("lease bug")
-        terminal.types("")
-        terminal.sees(READY)
-        assert "user: Why is the lease lost?" in terminal.seen
-        assert terminal.leaves() == 0
-
-
-def test_the_picker_finds_what_was_said_and_shows_it(person: Person) -> None:
-    person.run("run", "Something else", *person.script("Yes."))
-    person.run("append", "and then the zebracrossing, as it was")
-    person.run("new", "newest")
-    with person.resume("--pick", *person.script()) as terminal:
-        terminal.sees("Enter opens, Esc leaves")
-        terminal.presses("zebra")
-        terminal.sees("zebracrossing,")
-        terminal.types("")
-        terminal.sees(READY)
-        assert "user: and then the zebracrossing, as it was" in terminal.seen
-        assert terminal.leaves() == 0
-
-
-def test_a_compaction_asked_for_in_vain_is_left_to_the_commands_error() -> None:
-    out = Stream()
-    printer = LivePrinter(out, Screen(80, True, UNICODE, 0), lambda: None)
-    printer.hear(CompactionEnd(reason="manual", error_message="There is nothing to compact"))
-    assert out.content() == b""
-    printer.hear(CompactionEnd(reason="threshold", error_message="no"))
-    assert printer.told == {"Not compacted: no"}
-
-
 def test_sigterm_ends_it_with_the_code_of_shells(person: Person) -> None:
     person.server = None
     with person.resume(*person.script()) as terminal:
@@ -731,28 +456,6 @@ def test_a_terminal_that_goes_away_ends_it_quietly(person: Person, signals: tupl
     assert (process.returncode, b"Traceback" in told) == (129, False), told.decode()
     assert person.messages()[-1]["stopReason"] == "aborted"
     person.until_idle()
-
-
-@pytest.mark.parametrize(("words", "awaited"), [(("resume", "--pick"), b"Esc leaves"), (("browse",), b"one")])
-def test_lists_end_quietly_with_their_terminal(person: Person, words: tuple[str, ...], awaited: bytes) -> None:
-    person.run("new", "first")
-    person.run("append", "one")
-    near, far = pty.openpty()
-    process = subprocess.Popen(
-        [*PROGRAM, *words], cwd=person.work, env=person.env, stdin=far, stdout=far, stderr=subprocess.PIPE,
-        start_new_session=True,
-    )  # fmt: skip
-    os.close(far)
-    shown = b""
-    try:
-        while awaited not in shown:
-            shown += os.read(near, 4096)
-        os.close(near)
-        _, told = process.communicate(timeout=LIMIT_S)
-    finally:
-        process.kill()
-        process.wait()
-    assert (process.returncode, b"Traceback" in told) == (129, False), told.decode()
 
 
 def test_opening_decodes_each_entry_once(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -791,120 +494,6 @@ def test_it_needs_a_terminal_and_a_model(person: Person) -> None:
     with person.resume() as terminal:
         terminal.sees("scripted/scripted cannot be used: it is the scripted model")
         assert terminal.ends() == 1
-
-
-def test_the_picker_moves_within_what_is_found(shell: Shell) -> None:
-    for name in ("alpha", "beta", "gamma"):
-        shell.ok("new", name)
-    from pi_sessions import SessionStore
-
-    with SessionStore.open(str(shell.folder / "sessions.db"), read_only=True) as store:
-        sessions = store.sessions(limit=None)
-    picker = Picker(sessions, screen_for(Stream(), {}, "never", 0))
-    names = [session.name for session in sessions]
-    picker.move(1)
-    assert (chosen := picker.chosen()) is not None
-    assert chosen.name == names[1]
-    picker.move(10)
-    assert (chosen := picker.chosen()) is not None
-    assert chosen.name == names[2]
-    picker.narrow("bet")
-    assert [session.name for session in picker.found] == ["beta"]
-    picker.narrow("re:(")
-    assert [session.name for session in picker.found] == ["beta"]
-    picker.narrow("nothing like it")
-    assert picker.chosen() is None
-
-
-def test_the_picker_puts_words_before_what_was_said_and_that_before_letters(shell: Shell) -> None:
-    for name, text in (("lone eagle", "hi"), ("two", "x " * 200 + "the EAGLE has landed"), ("e a glen", "hi")):
-        shell.ok("new", name)
-        shell.ok("append", text)
-    shell.ok("fork", "two", "--name", "three")
-    shell.ok("append", "--session", "three", "eagles")
-    from pi_sessions import SessionStore
-
-    with SessionStore.open(str(shell.folder / "sessions.db")) as store:
-        picker = Picker(store.sessions(limit=None), screen_for(Stream(), {}, "never", 0))
-        overhearing = Overhearing(store, picker.hear)
-        picker.narrow("eagle")
-        assert [session.name for session in picker.found] == ["lone eagle", "e a glen"]
-        picker.move(1)
-        said = overhearing.look_up("eagle")
-        assert said is not None
-        picker.hear(said)
-    names = [session.name or "" for session in picker.found]
-    assert names == ["lone eagle", "three", "two", "e a glen"]
-    assert (marked := picker.chosen()) is not None
-    assert marked.name == "e a glen"
-    rows = {name: row for name, (_, row) in zip(names, picker.rows(), strict=True)}
-    assert "three  eagles" in rows["three"]
-    assert "the EAGLE has landed" in rows["two"]
-    picker.narrow("eagle has")
-    assert (best := picker.chosen()) is not None
-    assert best.name == "three"
-    picker.narrow("ea")
-    assert "EAGLE" not in "".join(row for _, row in picker.rows())
-
-
-def test_only_queries_that_can_mean_something_are_looked_up() -> None:
-    looked_up = {query: is_looked_up(query) for query in ("ab", "abc", " ab ", "時間", "時", "re:abc", "")}
-    assert [query for query, is_so in looked_up.items() if is_so] == ["abc", "時間"]
-
-
-def test_what_was_said_is_given_up_when_the_person_leaves(shell: Shell) -> None:
-    shell.ok("new", "one")
-    shell.ok("append", "the eagle has landed")
-    from pi_sessions import SessionStore
-
-    heard: list[Said] = []
-    with SessionStore.open(str(shell.folder / "sessions.db")) as store:
-
-        async def listen() -> None:
-            overhearing = Overhearing(store, heard.append)
-            overhearing.ask("eagle")
-            overhearing.leave()
-            assert overhearing.look_up("eagle") is None
-            await overhearing.run()
-
-        anyio.run(listen)
-    assert heard == []
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("# Title", "\x1b[1m# Title\x1b[0m"),
-        ("- a `b`", "• a \x1b[36m`b`\x1b[0m"),
-        ("  * a - b", "  • a - b"),
-        ("2 + 3 = 5, 2 * 3 = 6, 5 - 3 = 2", "2 + 3 = 5, 2 * 3 = 6, 5 - 3 = 2"),
-        ("**bold** - then", "\x1b[1m**bold**\x1b[0m - then"),
-        ("* * *", "* * *"),
-        ("\x1b[2J", "\\x1b[2J"),
-    ],
-)
-def test_markdown_is_styled_line_by_line(text: str, shown: str) -> None:
-    assert MarkdownLines(Screen(80, True, UNICODE, 0)).line(text) == shown
-    assert "\x1b" not in MarkdownLines(Screen(80, False, UNICODE, 0)).line(text)
-
-
-def test_a_line_broken_at_the_width_gets_no_bullet_inside() -> None:
-    out = Stream()
-    printer = LivePrinter(out, Screen(20, True, UNICODE, 0), lambda: None)
-    answer = AssistantMessage(content=[])
-    for delta in ("nineteen characters - and then", " some more\n", "- a bullet\n"):
-        inner = TextDelta(content_index=0, delta=delta, partial=answer)
-        printer.hear(MessageUpdate(message=answer, assistant_message_event=inner))
-    shown = out.content().decode().splitlines()
-    assert " ".join(shown[:-1]) == "nineteen characters - and then some more"
-    assert shown[-1] == "• a bullet"
-
-
-def test_code_is_left_as_it_is_until_its_fence_ends() -> None:
-    lines = MarkdownLines(Screen(80, True, UNICODE, 0))
-    shown = [lines.line(text) for text in ("```py", "- `x`", "```", "- y")]
-    assert shown[1] == "\x1b[36m- `x`\x1b[0m"
-    assert shown[3] == "• y"
 
 
 def test_a_fork_keeps_the_model_that_was_switched_to(person: Person) -> None:
