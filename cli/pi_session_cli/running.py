@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from pi_sessions.results import Session
     from pi_sessions.store import SessionStore
 
-CODES = {"done": 0, "error": 4, "aborted": 130}
+CODES = {"done": 0, "error": 4}
+# Shells give the end by a signal this plus its number: 130 Ctrl-C, 143 SIGTERM, 129 the terminal went away.
+SIGNALLED = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,7 @@ class Played:
         settled: What became of what was open before.
         still_waits: An answer that comes later was waited for and is not there yet.
         kept_back: Why a prompt could not be sent.
+        stopped_by: The signal that stopped it; None for none.
     """
 
     outcome: RunOutcome | None = None
@@ -71,6 +74,16 @@ class Played:
     settled: tuple[str, ...] = ()
     still_waits: bool = False
     kept_back: str = "the recovery of the cut-off run did not succeed"
+    stopped_by: int | None = None
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        if self.outcome is not None and self.outcome.status in CODES:
+            return CODES[self.outcome.status]
+        if self.stopped_by is not None or self.outcome is not None or self.still_waits:
+            return SIGNALLED + (self.stopped_by or signals.SIGINT)
+        return 0
 
     @property
     def goes_on(self) -> bool:
@@ -192,7 +205,7 @@ async def play(
     played = Played()
     failure: PiSessionError | None = None
     async with anyio.create_task_group() as tasks:
-        await tasks.start(abort_on_signals, runner, tasks.cancel_scope)
+        await tasks.start(abort_on_signals, runner, played, tasks.cancel_scope)
         try:
             await settle(ctx, runner, recover, played)
             if prompt is not None and played.goes_on:
@@ -244,7 +257,11 @@ async def settle(ctx: Invocation, runner: SessionRunner, recover: RecoverAction 
 
 
 async def abort_on_signals(
-    runner: SessionRunner, scope: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    runner: SessionRunner,
+    played: Played,
+    scope: anyio.CancelScope,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Abort the run at the first signal, leave at the second."""
     heeded = [signals.SIGINT, signals.SIGTERM]
@@ -253,12 +270,11 @@ async def abort_on_signals(
         heeded.append(signals.SIGHUP)
     with anyio.open_signal_receiver(*heeded) as received:
         task_status.started()
-        asked = False
-        async for _ in received:
-            if asked:
+        async for number in received:
+            if played.stopped_by is not None:
                 scope.cancel()
                 return
-            asked = True
+            played.stopped_by = number
             runner.abort()
 
 
@@ -267,16 +283,16 @@ def answer_of(session: Session, played: Played, wishes: Wishes, *, stored: bool)
     resume = f"pi-session resume {session.id}"
     outcome = played.outcome
     if played.still_waits:
-        return Answer("written", None, (deferred.NOT_YET,), deferred.commands(session.id, wishes.branch), 130)
+        return Answer("written", None, (deferred.NOT_YET,), deferred.commands(session.id, wishes.branch), played.code)
     if outcome is None:
-        return Answer("written", None, played.settled, (resume,))
+        return Answer("written", None, played.settled, (resume,), played.code)
     said = [note for note in outcome.notes if note not in played.told]
     if outcome.status == "error":
         said.append(f"Error: {outcome.error or 'the run failed'}")
     elif outcome.status == "aborted":
         said.append("Aborted; what was said so far is stored" if stored else "Aborted")
     if not stored:
-        return Answer("written", None, tuple(said), (), CODES[outcome.status])
+        return Answer("written", None, tuple(said), (), played.code)
     if outcome.own_branch or wishes.branch is not None:
         resume += f" --branch {outcome.branch}"
     beside = f", beside {outcome.from_branch}" if outcome.own_branch else ""
@@ -285,4 +301,4 @@ def answer_of(session: Session, played: Played, wishes: Wishes, *, stored: bool)
     if handle is not None and outcome.status == "done":
         branch = outcome.branch if outcome.own_branch else wishes.branch
         return Answer("written", None, (*said, deferred.waits(handle)), deferred.commands(session.id, branch))
-    return Answer("written", None, tuple(said), (resume, f"pi-session undo {session.id}"), CODES[outcome.status])
+    return Answer("written", None, tuple(said), (resume, f"pi-session undo {session.id}"), played.code)

@@ -48,7 +48,7 @@ def test_a_signal_ends_the_run_and_its_tools(person: Person, number: signal.Sign
     tool = int((person.work / "pid").read_text())
     process.send_signal(number)
     process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert person.spoken()[0] == ("user", "go")
     person.until_idle()
     deadline = time.monotonic() + LIMIT_S
