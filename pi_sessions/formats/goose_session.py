@@ -27,6 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from pi_sessions.formats.spool import LaterRecords
     from pi_sessions.stored import JsonObject, StoredEntry
 
 NAME = "goose"
@@ -51,18 +52,32 @@ class GooseMessage:
         user_visible, agent_visible: Who sees it, as of now.
     """
 
-    __slots__ = ("agent_visible", "content", "id", "role", "row", "time_ms", "user_visible")
+    __slots__ = ("_content", "_records", "agent_visible", "id", "role", "row", "time_ms", "user_visible")
 
     def __init__(
-        self, id: str, role: str, content: list[JsonObject], created: object, metadata: JsonObject, row: int
+        self,
+        records: LaterRecords,
+        id: str,
+        role: str,
+        content: list[JsonObject],
+        created: object,
+        metadata: JsonObject,
+        row: int,
     ) -> None:
+        self._records = records
         self.id = id
         self.role = role
-        self.content = content
+        self._content = records.keep({"content": content})
         self.time_ms = time_of(created)
         self.row = row
         self.user_visible = metadata.get("userVisible") is not False
         self.agent_visible = metadata.get("agentVisible") is not False
+
+    @property
+    def content(self) -> list[JsonObject]:
+        """What it says, kept among the records of its session."""
+        content: list[JsonObject] = self._records.read(self._content)["content"]
+        return content
 
 
 class Spent:

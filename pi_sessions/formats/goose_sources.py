@@ -15,6 +15,7 @@ from pi_sessions.formats.goose import IMPORTER, is_about, is_record
 from pi_sessions.formats.goose_session import GooseMessage, GooseSession, Spent
 from pi_sessions.formats.json_lines import JsonLines
 from pi_sessions.formats.parsed import ChildOf, Repair
+from pi_sessions.formats.spool import LaterRecords
 from pi_sessions.pauses import CollectionsPaused
 
 TYPE_CHECKING = False
@@ -61,6 +62,7 @@ def _read_session(database: ForeignDatabase, info: JsonObject) -> ParsedSession:
     model = object_of(json_of(info.get("model_config_json")))
     session = GooseSession(database.path, IMPORTER, provider, text_of(model.get("model_name") or model.get("model")))
     messages: list[GooseMessage] = []
+    records = LaterRecords()
     for row in database.ordered("messages", "session_id = ?", session_id, key=_age):
         number = rows.take(row)
         content = json_of(row.get("content_json"))
@@ -70,7 +72,7 @@ def _read_session(database: ForeignDatabase, info: JsonObject) -> ParsedSession:
         metadata = object_of(json_of(row.get("metadata_json")))
         created = row.get("created_timestamp")
         role, name = text_of(row.get("role")), text_of(row.get("message_id"))
-        messages.append(GooseMessage(name, role, objects_of(content), created, metadata, number))
+        messages.append(GooseMessage(records, name, role, objects_of(content), created, metadata, number))
     ledger: list[Spent] = []
     if "usage_ledger" in database.columns:
         for spent in database.found("usage_ledger", "session_id = ?", session_id):
@@ -128,6 +130,7 @@ def read_lines(path: str) -> Iterator[ParsedSession]:
     lines = JsonLines(path, is_record)
     info: JsonObject = {}
     messages: list[GooseMessage] = []
+    records = LaterRecords()
     odd: list[tuple[JsonObject, int]] = []
     for line, record in lines:
         if is_about(record):
@@ -137,7 +140,8 @@ def read_lines(path: str) -> Iterator[ParsedSession]:
             lines.use(line, "entries")
             metadata, created = object_of(record.get("metadata")), record.get("created")
             given = objects_of(record["content"])
-            messages.append(GooseMessage(text_of(record.get("id")), record["role"], given, created, metadata, line))
+            name = text_of(record.get("id"))
+            messages.append(GooseMessage(records, name, record["role"], given, created, metadata, line))
         else:
             lines.use(line, "entries")
             odd.append((record, line))

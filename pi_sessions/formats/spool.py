@@ -28,8 +28,8 @@ _SIZE = 8
 _MOST_TIME = 1 << 62
 # Of a time that lies in the spool.
 _PUT_AWAY: Any = object()
-# Unlike the other one it is hardly ever kept in memory.
-_FOLDER = "/var/tmp"
+# The usual folder of temporary files often lies in memory itself; the other one hardly ever does.
+_IN_MEMORY, _FOLDER = "/tmp", "/var/tmp"
 
 _payload: Any = StoredEntry.__dict__["payload"]
 _place: Any = StoredEntry.__dict__["_fields"]
@@ -43,7 +43,9 @@ class Spool:
     def __init__(self) -> None:
         import tempfile
 
-        folder = _FOLDER if os.path.isdir(_FOLDER) and os.access(_FOLDER, os.W_OK) else None
+        folder = tempfile.gettempdir()
+        if folder == _IN_MEMORY and os.path.isdir(_FOLDER) and os.access(_FOLDER, os.W_OK):
+            folder = _FOLDER
         self._file = tempfile.TemporaryFile(buffering=_BLOCK, dir=folder)  # noqa: SIM115 (closed in __del__)
         self._size = 0
         self._written = 0
