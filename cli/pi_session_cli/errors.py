@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pi_session_cli.render.safe import one_line
+from pi_session_cli.render.safe import one_line, sentences
 from pi_sessions.errors import CannotError
 
 TYPE_CHECKING = False
@@ -32,12 +32,12 @@ def report(error: PiSessionError, stderr: TextIO, command: str = "") -> int:
     candidates: tuple[str, ...] = getattr(error, "candidates", ())
     named = frozenset(error.message.replace(",", " ").split())
     candidates = tuple(each for each in candidates if each not in named)
-    lines = [f"Error: {one_line(error.message, 2000)}"]
+    lines = [f"Error: {sentences(error.message)}"]
     lines += [f"  {one_line(each)}" for each in candidates[:CANDIDATES_SHOWN]]
     if len(candidates) > CANDIDATES_SHOWN:
         lines.append(f"  and {len(candidates) - CANDIDATES_SHOWN} more")
     hint = error.hint or f"pi-session {command} --help".replace("  ", " ")
-    lines.append(f"Hint: {one_line(hint, 2000)}")
+    lines.append(f"Hint: {sentences(hint)}")
     stderr.write("\n".join(lines) + "\n")
     return error.exit_code
 

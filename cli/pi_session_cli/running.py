@@ -17,6 +17,7 @@ from pi_session_cli.invocation import SESSION_VARIABLE
 from pi_session_cli.model_access import SCRIPTED, ModelAccess
 from pi_session_cli.prompt_words import Prompt, read_prompt
 from pi_session_cli.render import deferred
+from pi_session_cli.render.safe import sentences
 from pi_session_cli.render.streaming import RunPrinter
 from pi_sessions.errors import PiSessionError
 
@@ -198,7 +199,7 @@ async def play(
         ctx.stdout,
         None if ctx.as_json else ctx.stderr,
         as_json=ctx.as_json,
-        safe=ctx.screen.columns is not None,
+        terminal=ctx.screen.columns is not None,
         gone=runner.abort,
     )
     runner.subscribe(printer.hear)
@@ -288,7 +289,7 @@ def answer_of(session: Session, played: Played, wishes: Wishes, *, stored: bool)
         return Answer("written", None, played.settled, (resume,), played.code)
     said = [note for note in outcome.notes if note not in played.told]
     if outcome.status == "error":
-        said.append(f"Error: {outcome.error or 'the run failed'}")
+        said.append(f"Error: {sentences(outcome.error or 'the run failed')}")
     elif outcome.status == "aborted":
         said.append("Aborted; what was said so far is stored" if stored else "Aborted")
     if not stored:

@@ -200,11 +200,59 @@ def test_a_session_keeps_its_model_and_never_gets_another_one_silently(home: She
 def test_a_failed_run_exits_with_4_and_leaves_a_valid_transcript(home: Shell) -> None:
     ran = home.run("run", "Hi", *script(home, {"text": "Half an", "error": "invalid request: no"}))
     assert ran.code == 4
-    assert ran.out == "Half an\n"
+    assert ran.out == ""
+    assert "What had come of the answer that did not end:\nHalf an\n" in ran.err
     assert "Error: invalid request: no" in ran.err
     assert entries(home)[-1]["message"]["stopReason"] == "error"
     home.ok("run", "again", "--last", *script(home, "Fine."))
     assert said(home)[-1] == ("assistant", "Fine.")
+
+
+def attempts(home: Shell, *steps: object, **more: object) -> list[str]:
+    """Return a script whose failing answers are asked for again at once."""
+    (home.folder / "config.toml").write_text("[retry]\nbaseDelayMs = 0\n")
+    home.env["PI_SESSION_CONFIG"] = str(home.folder / "config.toml")
+    return script(home, *steps, **more)
+
+
+FAILING = {"text": "partial", "error": "529 overloaded"}
+
+
+def test_a_script_never_takes_failed_attempts_for_the_answer(home: Shell) -> None:
+    answer = {"text": "Whole.", "calls": [{"name": "ls"}]}
+    ran = home.ok("run", "Hi", *attempts(home, FAILING, FAILING, answer, FAILING, "And done.\n"))
+    assert ran.out == "Whole.\nAnd done.\n"
+    assert "partial" not in ran.err
+    assert ran.err.count("asking again in 0 s") == 3
+    ran = home.run("run", "Hi", *attempts(home, *[FAILING] * 4))
+    assert (ran.code, ran.out) == (4, "")
+    assert ran.err.count("partial") == 1
+    assert "What had come of the answer that did not end:\npartial\n" in ran.err
+
+
+def test_a_terminal_gets_text_as_it_comes(home: Shell) -> None:
+    ran = home.ok("run", "Hi", *attempts(home, FAILING, "Whole."), columns=80)
+    assert ran.out == "partial\nWhole.\n"
+    assert "did not end" not in ran.err
+
+
+def test_an_answer_that_ended_at_the_token_limit_is_told(home: Shell) -> None:
+    ran = home.ok("run", "Hi", *script(home, {"text": "Half an", "stopReason": "length"}))
+    assert ran.out == "Half an\n"
+    assert "The answer was cut off at the token limit" in ran.err
+    assert "(cut off at the token limit)" in home.ok("log").out
+    assert "stopped   cut off at the token limit" in home.ok("show", "@").out
+    assert "(cut off at the token limit)" in home.ok("tree").out
+
+
+def test_what_happened_and_what_to_do_are_two_sentences(home: Shell) -> None:
+    failed = "The stream ended before the answer was complete\nThe answer is incomplete; send it again."
+    told = "The stream ended before the answer was complete. The answer is incomplete; send it again."
+    ran = home.run("run", "Hi", *script(home, {"error": failed}))
+    assert f"Error: {told}\n" in ran.err
+    assert f"(error: {told})" in home.ok("log").out
+    assert f"error: {told}" in home.ok("show", "@").out
+    assert f"(error: {told})" in home.ok("tree").out
 
 
 def test_reading_tools_work_and_others_are_not_offered(home: Shell) -> None:
@@ -344,13 +392,15 @@ def test_a_killed_run_is_told_and_dealt_with(person: Person, action: str) -> Non
 
 
 def test_a_reader_that_leaves_ends_the_run_quietly(person: Person) -> None:
-    option = person.script({"text": "word " * 20000}, pace_ms=0.01)
+    first = {"text": "word and more", "calls": [{"name": "ls"}]}
+    second = {"text": "a b c d e f", "calls": [{"name": "ls"}], "paceMs": 150}
+    option = person.script(first, second, "never")
     command = f"{' '.join(PROGRAM_RUN)} Hi {' '.join(option)} | head -c 5"
     done = subprocess.run(["sh", "-c", command], cwd=person.work, env=person.env, capture_output=True, text=True)
     assert done.stdout == "word "
     assert "Traceback" not in done.stderr
     person.until_idle()
-    assert person.messages()[-1]["stopReason"] == "aborted"
+    assert "never" not in [text for _, text in person.spoken()]
 
 
 PROGRAM_RUN = [*PROGRAM, "run"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pi_session_cli.render.log import said_lines
 from pi_session_cli.render.summary import UNKNOWN_MODEL, facts
-from pi_session_cli.render.words import speaker, text_of
+from pi_session_cli.render.words import speaker, stop_words, text_of
 from pi_sessions.records import Record
 from pi_sessions.tokens import number
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pi_session_cli.render.screen import Screen
     from pi_sessions.results import Session
-    from pi_sessions.stored import JsonObject, StoredEntry
+    from pi_sessions.stored import StoredEntry
 
 
 class OneEntry(Record):
@@ -59,7 +59,7 @@ def lines(data: OneEntry, screen: Screen) -> Iterator[str]:
         ("model", model if message.get("role") == "assistant" and model != UNKNOWN_MODEL else None),
         ("tokens", f"about {data.tokens:,}" if data.tokens is not None else None),
         ("usage", usage_text(message.get("usage") or entry.fields.get("usage"))),
-        ("stopped", stop_text(message)),
+        ("stopped", stop_words(message) or None),
         ("context", data.place),
         *(("calls" if message.get("role") == "assistant" else "answers", partner_text(each)) for each in data.partners),
         ("size", f"{len(entry.payload.encode('utf-8', 'replace')):,} bytes"),
@@ -80,13 +80,6 @@ def usage_text(usage: object) -> str | None:
     cost = usage.get("cost")
     total = number(cost.get("total")) if isinstance(cost, dict) else 0
     return ", ".join(parts + ([f"${total:.4f}"] if total else [])) or None
-
-
-def stop_text(message: JsonObject) -> str | None:
-    """Return why an answer ended, where it did not end as answers do."""
-    reason = text_of(message.get("stopReason"))
-    error = text_of(message.get("errorMessage"))
-    return None if reason in ("", "stop", "toolUse") and not error else ": ".join(filter(None, (reason, error)))
 
 
 def partner_text(partner: tuple[str, str | None]) -> str:

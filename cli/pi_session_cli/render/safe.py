@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 TAB = "    "
 LONGEST_ID = 12
+# After these a line needs no full stop.
+ENDS = (".", "!", "?", ":", ";", ",", "\u2026")
 
 
 # Direction marks, embeddings, overrides and isolates; line and paragraph separators; invisible operators; the byte
@@ -46,6 +48,15 @@ def one_line(text: str, limit: int = 1000) -> str:
     head = text[: limit * 4]
     line = head if head.isascii() and head.isprintable() else hide_strange(head.translate(escapes(in_a_block=False)))
     return " ".join(line.split())[:limit]
+
+
+def sentences(text: str, limit: int = 2000) -> str:
+    """Return a text whose lines are sentences (what happened, then what to do) as a single safe line.
+
+    Every sentence but the last gets the full stop that its end of line stood for.
+    """
+    parts = [part for part in (one_line(line, limit) for line in text.splitlines()) if part]
+    return " ".join(part if part.endswith(ENDS) or part is parts[-1] else f"{part}." for part in parts)[:limit]
 
 
 def short_id(entry_id: str, characters: int = LONGEST_ID) -> str:

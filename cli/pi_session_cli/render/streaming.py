@@ -1,6 +1,8 @@
 """A run as it happens: its text on stdout, its doings on stderr; or each event as a line of JSON.
 
-Lines of JSON carry what was added, never the message so far, so a long answer stays linear.
+A terminal gets text as it comes. Anything else gets an answer's text once the answer has ended well, so that what came
+of failed attempts is never taken for an answer there: of the last one that failed it goes to stderr. Lines of JSON
+carry what was added, never the message so far, so a long answer stays linear.
 """
 
 from __future__ import annotations
@@ -17,20 +19,22 @@ from pi_loop.events import (
     ToolExecutionStart,
     event_to_wire,
 )
-from pi_loop.runner_types import BranchDiverged, CompactionEnd, CompactionStart, RetryStart
+from pi_loop.runner_types import BranchDiverged, CompactionEnd, CompactionStart, RetryStart, RunEnd
 from pi_session_cli.render import write_json
 from pi_session_cli.render.log import call_line
-from pi_session_cli.render.safe import escapes, hide_strange, one_line
-from pi_sessions.messages import AssistantMessage, TextContent
+from pi_session_cli.render.safe import escapes, hide_strange, one_line, sentences
+from pi_sessions.messages import AssistantMessage, TextContent, block_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TextIO
 
-    from pi_loop.events import LoopEvent, ToolResult
+    from pi_loop.events import AssistantMessageEvent, LoopEvent, ToolResult
     from pi_loop.runner_types import RunnerEvent
 
 SHOWN_CHARS = 160
+LINE_END = "\n"
+CUT_OFF = "The answer was cut off at the token limit: ask for less, or let the model go on"
 
 
 class RunPrinter:
@@ -40,7 +44,7 @@ class RunPrinter:
         stdout: Gets the text, or the lines of JSON.
         stderr: Gets the talk; None for none.
         as_json: Lines of JSON instead of text.
-        safe: Whether stdout is a terminal, which must not get what content would have it do.
+        terminal: Whether stdout is one: it must not get what content would have it do, and need not wait.
         gone: Called when whoever reads stdout has gone.
 
     Attributes:
@@ -49,15 +53,16 @@ class RunPrinter:
     """
 
     def __init__(
-        self, stdout: TextIO, stderr: TextIO | None, *, as_json: bool, safe: bool, gone: Callable[[], None]
+        self, stdout: TextIO, stderr: TextIO | None, *, as_json: bool, terminal: bool, gone: Callable[[], None]
     ) -> None:
         self._stdout = stdout
         self._stderr = stderr
         self._as_json = as_json
-        self._safe = safe
+        self._terminal = terminal
         self._gone = gone
         self._at_line_start = True
         self._held = ""
+        self._unfinished = ""
         self.failure: OSError | None = None
         self.told: set[str] = set()
 
@@ -74,13 +79,10 @@ class RunPrinter:
 
     def _show(self, event: LoopEvent | RunnerEvent) -> None:
         if isinstance(event, MessageUpdate):
-            inner = event.assistant_message_event
-            if isinstance(inner, TextDelta):
-                self._write(inner.delta)
-            elif isinstance(inner, TextEnd):
-                self._end_line()
+            if self._terminal:
+                self._stream(event.assistant_message_event)
         elif isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
-            self._end_line()
+            self._end_answer(event.message)
         elif isinstance(event, ToolExecutionStart):
             self._talk(f"> {call_line({'name': event.tool_name, 'arguments': event.args}, False)}")
         elif isinstance(event, ToolExecutionEnd) and event.is_error:
@@ -89,16 +91,37 @@ class RunPrinter:
             self._talk(event.message)
         elif isinstance(event, RetryStart):
             wait = event.delay_ms / 1000
-            self._talk(f"{event.error_message}; asking again in {wait:.0f} s ({event.attempt}/{event.max_attempts})")
+            reason = sentences(event.error_message).rstrip(".")
+            self._talk(f"{reason}; asking again in {wait:.0f} s ({event.attempt}/{event.max_attempts})")
         elif isinstance(event, CompactionStart):
             self._talk("Compacting: the context has become too long")
         elif isinstance(event, CompactionEnd):
             line = compaction_line(event)
             self.told.add(line)
             self._talk(line)
+        elif isinstance(event, RunEnd) and self._unfinished:
+            self._talk("What had come of the answer that did not end:")
+            self._talk_on(safe_text(self._unfinished))
+            self._unfinished = ""
+
+    def _stream(self, event: AssistantMessageEvent) -> None:
+        if isinstance(event, TextDelta):
+            self._write(event.delta)
+        elif isinstance(event, TextEnd):
+            self._end_line()
+
+    def _end_answer(self, message: AssistantMessage) -> None:
+        self._end_line()
+        if not self._terminal:
+            text = "".join(f"{part.removesuffix(LINE_END)}\n" for part in block_texts(message.content) if part)
+            failed = message.stop_reason in ("error", "aborted")
+            self._unfinished = text if failed else ""
+            self._write("" if failed else text)
+        if message.stop_reason == "length":
+            self._talk(CUT_OFF)
 
     def _write(self, text: str) -> None:
-        if self._safe:
+        if self._terminal:
             text, self._held = self._held + text, ""
             if text.endswith("\r"):
                 # It may be the first half of a line end.
@@ -124,9 +147,12 @@ class RunPrinter:
 
     def _talk(self, text: str) -> None:
         self._end_line()
+        self._talk_on(one_line(text, 2000) + "\n")
+
+    def _talk_on(self, text: str) -> None:
         if self._stderr is not None:
             with suppress(OSError):
-                self._stderr.write(one_line(text, 2000) + "\n")
+                self._stderr.write(text)
                 self._stderr.flush()
 
 
@@ -145,5 +171,5 @@ def first_line(result: ToolResult) -> str:
 def compaction_line(event: CompactionEnd) -> str:
     """Return how a compaction ended."""
     if event.entry_id is None:
-        return f"Not compacted: {event.error_message or 'aborted'}"
+        return f"Not compacted: {sentences(event.error_message or 'aborted')}"
     return f"Compacted {event.tokens_before:,} tokens to {event.tokens_after:,} (estimated) in {event.entry_id}"

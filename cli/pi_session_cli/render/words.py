@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pi_session_cli.render.safe import one_line, sentences
 from pi_sessions.texts import content_text
 
 TYPE_CHECKING = False
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 ENOUGH = 2000
 STYLES = {"user": ("cyan", "bold"), "assistant": ("green",), "compaction": ("yellow",), "branch summary": ("yellow",)}
 ROLES = {"bashExecution": "shell", "toolResult": "tool"}
-NORMAL_STOPS = (None, "stop", "toolUse")
+NORMAL_STOPS = (None, "", "stop", "toolUse")
+CUT_OFF = "cut off at the token limit"
 
 
 def speaker(entry: StoredEntry) -> str:
@@ -50,14 +52,20 @@ def message_gist(message: JsonObject) -> str:
         return f"{text_of(message.get('toolName'))}: {failed}{text or pictures(message) or '(no output)'}"
     if role != "assistant":
         return " ".join(filter(None, (text, pictures(message)))) or "(empty)"
-    stop = message.get("stopReason")
+    stopped = stop_words(message)
     called = calls_in([message])
     parts = [text.strip(), f"calls {called}" if called and not text.strip() else ""]
-    if stop not in NORMAL_STOPS:
-        parts.append(
-            f"({text_of(stop)}{': ' + text_of(message.get('errorMessage')) if message.get('errorMessage') else ''})"
-        )
+    parts.append(f"({stopped})" if stopped else "")
     return " ".join(filter(None, parts)) or "(empty)"
+
+
+def stop_words(message: JsonObject) -> str:
+    """Return why an answer did not end as answers do, on one line; nothing where it did."""
+    stop, reason = message.get("stopReason"), sentences(text_of(message.get("errorMessage")))
+    if stop in NORMAL_STOPS:
+        return reason
+    word = CUT_OFF if stop == "length" else one_line(text_of(stop))
+    return ": ".join(filter(None, (word, reason)))
 
 
 def fields_gist(kind: str, fields: JsonObject) -> str:
