@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -24,11 +25,17 @@ SOURCES = [
     *(("pi", path) for path in sorted(Path("fixtures/sessions").glob("*.jsonl"))),
     *(
         (name, path)
-        for name in ("claude-code", "codex", "chatgpt", "claude-ai", "gemini-cli", "messages")
+        for name in ("claude-code", "codex", "chatgpt", "claude-ai", "gemini-cli", "goose", "messages")
         for ending in ("jsonl", "json")
         for path in sorted((FORMATS / name.removesuffix("-cli")).glob(f"**/*.{ending}"))
     ),
 ]
+DATABASES = {
+    "opencode": "opencode/database.sql",
+    "goose": "goose/sessions.sql",
+    "llm": "llm/logs.sql",
+    "messages": "messages/agents.sql",
+}
 MakeSmall = Callable[[], None]
 
 
@@ -74,6 +81,18 @@ def test_a_session_reads_the_same_when_memory_is_short(name: str, path: Path, ma
     plain = read(name, path)
     make_small()
     assert read(name, path) == plain
+
+
+@pytest.mark.parametrize("name", DATABASES)
+def test_a_database_reads_the_same_when_memory_is_short(name: str, tmp_path: Path, make_small: MakeSmall) -> None:
+    path = tmp_path / "source.db"
+    connection = sqlite3.connect(path)
+    connection.executescript((FORMATS / DATABASES[name]).read_text("utf-8"))
+    connection.close()
+    plain = read(name, path)
+    make_small()
+    assert read(name, path) == plain
+    assert all("entries" in session for session in plain)
 
 
 @pytest.mark.parametrize("name", ["chatgpt", "claude-ai"])
