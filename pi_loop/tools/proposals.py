@@ -15,6 +15,8 @@ from pi_loop.tools.edit import given_edits, planned_edit
 from pi_loop.tools.workspace import ToolError, Workspace, os_error_text
 from pi_sessions.messages import JsonObject
 
+# A path may hold what no system takes, such as a null byte or half of a character.
+_FAULTS = (ToolError, OSError, ValueError)
 Kind = Literal["command", "content", "diff", "arguments"]
 
 
@@ -65,11 +67,10 @@ def _content(workspace: Workspace, args: JsonObject) -> Proposal | None:
     try:
         state = os.stat(workspace.resolve(path))
     except FileNotFoundError:
-        return Proposal(f"A new file {_quoted(path)} with {size}", "content", content)
-    except (ToolError, OSError) as error:
-        fault = os_error_text(error) if isinstance(error, OSError) else str(error)
-        return Proposal(f"The file {_quoted(path)} with {size}", "content", content, fault)
-    title = f"{_quoted(path)}, now {state.st_size:,} bytes, would be replaced by {size}"
+        return Proposal(f"A new file {_file(workspace, path)} with {size}", "content", content)
+    except _FAULTS as error:
+        return Proposal(f"The file {_quoted(path)} with {size}", "content", content, _fault(error))
+    title = f"{_file(workspace, path)}, now {state.st_size:,} bytes, would be replaced by {size}"
     return Proposal(title, "content", content)
 
 
@@ -77,23 +78,33 @@ def _diff(workspace: Workspace, args: JsonObject) -> Proposal | None:
     path = args.get("path")
     if not isinstance(path, str):
         return None
-    title = f"A change of {_quoted(path)}"
     try:
         edits = given_edits(args)
     except (ToolError, KeyError):
         return None
     try:
         details, _ = planned_edit(workspace.resolve(path), path, edits)
-    except (ToolError, OSError) as error:
-        fault = os_error_text(error) if isinstance(error, OSError) else str(error)
+    except _FAULTS as error:
         told = [
             f"{sign}{line}"
             for edit in edits
             for sign, text in (("-", edit.old), ("+", edit.new))
             for line in text.split("\n")
         ]
-        return Proposal(title, "diff", "\n".join(told), fault)
-    return Proposal(title, "diff", str(details["diff"]))
+        return Proposal(f"A change of {_quoted(path)}", "diff", "\n".join(told), _fault(error))
+    return Proposal(f"A change of {_file(workspace, path)}", "diff", str(details["diff"]))
+
+
+def _fault(error: Exception) -> str:
+    return os_error_text(error) if isinstance(error, OSError) else str(error)
+
+
+def _file(workspace: Workspace, path: str) -> str:
+    """Return a file's name, with the one it really has where links lead elsewhere."""
+    absolute = workspace.absolute(path)
+    real = os.path.realpath(absolute)
+    plain = os.path.join(os.path.realpath(workspace.root), os.path.relpath(absolute, workspace.root))
+    return _quoted(path) if real == os.path.normpath(plain) else f"{_quoted(path)} (that is {_quoted(real)})"
 
 
 def _quoted(path: str) -> str:

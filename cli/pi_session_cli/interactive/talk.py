@@ -392,7 +392,7 @@ class Talk:
         if not unsent:
             return
         if self._leaving:
-            self.printer.note(f"Not sent: {' '.join(unsent)}")
+            self.printer.write(self.ctx.screen.whole(f"Not sent: {' '.join(unsent)}"))
             return
         self.printer.note("What waited was not sent; it is in the prompt again")
         buffer = self.prompt.default_buffer
