@@ -25,6 +25,13 @@ def content_text(content: Any, joiner: str = "\n") -> str:
     )
 
 
+def system_text(message: dict[str, Any]) -> str:
+    """Return the prompt that a system message holds: its text, then those of its sections, a blank line between."""
+    sections = message.get("sections")
+    texts = [content_text(message.get("content")), *(sections.values() if isinstance(sections, dict) else ())]
+    return "\n\n".join(text for text in texts if isinstance(text, str) and text)
+
+
 def one_line(text: str, limit: int) -> str:
     """Return text with runs of white space as single spaces, cut to at most `limit` characters."""
     line = " ".join(text[: limit * 8].split())

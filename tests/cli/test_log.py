@@ -228,3 +228,34 @@ def test_show_finds_a_result_on_another_branch_but_not_that_of_a_later_call(shel
     assert json.loads(shell.ok("show", made[1], "--json").out)["partners"][0]["entryId"] == made[2]
     again = json.loads(shell.ok("show", made[4], "--json").out)["partners"]
     assert again == [{"toolCallId": "call_0", "entryId": made[5]}]
+
+
+def test_a_system_message_tells_what_it_sets(shell: Terminal) -> None:
+    shell.ok("new")
+    said = [
+        {
+            "role": "system",
+            "content": "",
+            "sections": {"prompt": "Be brief. " * 40},
+            "toolsAdded": [{"name": "read"}, {"name": "ls"}],
+        },
+        {"role": "system", "content": "", "sections": {"prompt": None}, "toolsRemoved": [{"name": "ls"}]},
+        {"role": "system", "content": "Only \x1b[2Jtext."},
+        {"role": "system", "content": ""},
+    ]
+    made = shell.ok("append", "--json-lines", "-", stdin="\n".join(map(json.dumps, said)).encode()).lines
+    gists = [
+        "system prompt (100 tokens); tools: read, ls",
+        "without prompt; without tools: ls",
+        "Only \\x1b[2Jtext.",
+        "(empty)",
+    ]
+    rows = {row["id"]: row["text"] for row in json.loads(shell.ok("tree", "--all", "--json").out)["rows"]}
+    assert [rows[entry] for entry in made] == gists
+    log, context = shell.ok("log").out, shell.ok("context").out
+    for told in gists[:3]:
+        assert f"\n  {told}\n" in log
+        assert f"system: {told}" in context
+    full = shell.ok("show", made[0]).out
+    assert "  Be brief. Be brief." in full
+    assert full.rstrip().endswith("tools: read, ls")

@@ -12,11 +12,11 @@ from pi_session_cli.render.prose import paint_lines
 from pi_session_cli.render.safe import block, one_line
 from pi_session_cli.render.screen import count
 from pi_session_cli.render.wire import session_json
-from pi_session_cli.render.words import calls, gist, speaker, stop_words, styles, text_of
+from pi_session_cli.render.words import calls, gist, speaker, stop_words, styles, system_gist, text_of
 from pi_sessions.context import blocks_of
 from pi_sessions.pairing import results_by_call
 from pi_sessions.records import Record
-from pi_sessions.texts import content_text
+from pi_sessions.texts import content_text, system_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,9 +132,21 @@ def body(entry: StoredEntry, whole: bool) -> Iterator[str]:
         yield from images(message)
     elif role == "assistant":
         yield from (line for _, line in answer_parts(message, whole, {}))
+    elif role == "system":
+        yield from system_lines(message, whole)
     else:
         yield from block(content_text(message.get("content")).strip("\n"))
         yield from images(message)
+
+
+def system_lines(message: JsonObject, whole: bool) -> Iterator[str]:
+    """Yield what a system message sets: its text, else what it is about; the whole prompt when it is wanted."""
+    text = system_text(message) if whole else content_text(message.get("content"))
+    told = message if not text else {**message, "content": "", "sections": None}
+    yield from block(text.strip("\n")) if text else ()
+    gist = one_line(system_gist(told))
+    if not text or gist != "(empty)":
+        yield gist
 
 
 def answer_parts(message: JsonObject, whole: bool, results: Mapping[int, StoredEntry]) -> Iterator[tuple[bool, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pi_session_cli.render.safe import one_line, sentences
-from pi_sessions.texts import content_text
+from pi_sessions.texts import content_text, system_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ def message_gist(message: JsonObject) -> str:
     if role == "toolResult":
         failed = "failed: " if message.get("isError") else ""
         return f"{text_of(message.get('toolName'))}: {failed}{text or pictures(message) or '(no output)'}"
+    if role == "system":
+        return system_gist(message)
     if role != "assistant":
         return " ".join(filter(None, (text, pictures(message)))) or "(empty)"
     stopped = stop_words(message)
@@ -66,6 +68,32 @@ def stop_words(message: JsonObject) -> str:
         return reason
     word = CUT_OFF if stop == "length" else one_line(text_of(stop))
     return ": ".join(filter(None, (word, reason)))
+
+
+def system_gist(message: JsonObject) -> str:
+    """Return what a system message sets: its text, or how long its prompt is; the tools it declares and takes away."""
+    parts = [content_text(message.get("content"))[:ENOUGH]]
+    if not parts[0] and system_text(message):
+        from pi_sessions.tokens import estimate_tokens
+
+        tokens = estimate_tokens({"role": "system", "content": "", "sections": message.get("sections")})
+        parts.append(f"system prompt ({tokens:,} tokens)")
+    sections = message.get("sections")
+    gone = [name for name, value in sections.items() if value is None] if isinstance(sections, dict) else []
+    for word, names in (
+        ("without", gone),
+        ("tools:", tool_names(message.get("toolsAdded"))),
+        ("without tools:", tool_names(message.get("toolsRemoved"))),
+    ):
+        parts.append(f"{word} {', '.join(names)}" if names else "")
+    return "; ".join(filter(None, parts)) or "(empty)"
+
+
+def tool_names(tools: Any) -> list[str]:
+    """Return the names in a list of tool declarations."""
+    listed = tools if isinstance(tools, list) else []
+    names = (text_of(tool.get("name")) if isinstance(tool, dict) else text_of(tool) for tool in listed)
+    return [name for name in names if name]
 
 
 def fields_gist(kind: str, fields: JsonObject) -> str:

@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 from pi_sessions.context import blocks_of, content_text
 from pi_sessions.formats.exports import TOOLS_NONE
 from pi_sessions.formats.html.markup import code, markdown, plain_output, visible
+from pi_sessions.texts import system_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -111,7 +112,7 @@ def _message(message: JsonObject, calls: Calls, tools: str) -> Iterator[Block]:
     elif role in ("compactionSummary", "branchSummary"):
         yield {"kind": "text", "html": markdown(_text(message.get("summary")))}
     elif role == "system":
-        yield {"kind": "thinking", "title": "System prompt", **_sized(content_text(message.get("content")))}
+        yield {"kind": "thinking", "title": "System prompt", **_sized(system_text(message))}
     else:
         text = content_text(message.get("content")).strip("\n")
         if text:
