@@ -11,7 +11,6 @@ import sqlite3
 
 from pi_session_cli.render.imported import refusal, report_of, unchanged_report, waiting_report
 from pi_sessions.errors import PiSessionError, SourceError, StoreError
-from pi_sessions.formats.ahead import LEAST_BYTES, ReadAhead
 from pi_sessions.formats.registry import find_sources, format_named, source_size, stumbled
 from pi_sessions.origins import KnownSource
 
@@ -70,36 +69,23 @@ class Intake:
                 sources.append(found)
         return sources, refused
 
-    def take(
-        self, sources: list[Found], *, shown: Callable[[list[Found]], Iterable[Found]] = iter
-    ) -> Iterator[FileReport]:
+    def take(self, sources: Iterable[Found]) -> Iterator[FileReport]:
         """Import sources one by one and report on every session.
-
-        Args:
-            sources: From `find`.
-            shown: Gives them one after the other and shows how far that is.
 
         Raises:
             StoreError: the store cannot be used; what was imported before stays.
         """
         store = self.store
         assert store is not None
-        with store.checkpoints_apart(), ReadAhead(self._to_read(sources)) as ahead:
-            for source in shown(sources):
+        with store.checkpoints_apart():
+            for source in sources:
                 try:
-                    yield from self._take_one(source, ahead)
+                    yield from self._take_one(source)
                 except KeyboardInterrupt:
                     self.interrupted = True
                     return
 
-    def _to_read(self, sources: list[Found]) -> Iterator[tuple[str, Format]]:
-        """Yield what is read, unless all of it is little."""
-        if sum(source_size(source.path) for source in sources) >= LEAST_BYTES:
-            for source in sources:
-                if source.format is not None and self.known(source.path) is None:
-                    yield source.path, source.format
-
-    def _take_one(self, source: Found, ahead: ReadAhead) -> Iterator[FileReport]:
+    def _take_one(self, source: Found) -> Iterator[FileReport]:
         path, format = source.path, source.format
         store = self.store
         assert store is not None
@@ -110,8 +96,8 @@ class Intake:
                 yield from (unchanged_report(path, format.name, earlier) for earlier in told)
                 return
         try:
-            stamp, sessions = ahead.read(path, format)
-            for parsed in sessions:
+            stamp = format.stamp(path)
+            for parsed in format.read(path):
                 if not parsed.has_begun():
                     yield waiting_report(parsed)
                     continue

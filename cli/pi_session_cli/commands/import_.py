@@ -132,7 +132,7 @@ def take_all(
     sources, refused = found
     agreed(ctx, sources, ask=ask)
     intake.place = ctx.place if len(sources) == 1 else None
-    done = refused + list(intake.take(sources, shown=lambda these: with_progress(ctx, these)))
+    done = refused + list(intake.take(with_progress(ctx, sources)))
     if intake.store is not None and not intake.store.connection.in_transaction:
         catch_up_if_free(intake.store.connection)
     return done
