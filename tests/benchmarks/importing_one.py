@@ -1,6 +1,6 @@
-"""Importing one huge source of each format: its memory and its speed against a plain json.loads of the same bytes.
+"""Importing one huge source of each format: how much memory that takes, and how long.
 
-`python -m tests.benchmarks.importing_one 300 [FORMAT ...]` takes 300 MB. Each import is the command itself, search index
+`python -m tests.benchmarks.importing_one 300 [FORMAT ...]` takes 300 MB. Each import is the command itself, the index
 included, in a process of its own, so that its peak memory is nobody else's.
 """
 
