@@ -54,11 +54,13 @@ def test_whoever_looks_is_told_in_one_line(talk: Terminal, line: list[str]) -> N
     sid = json.loads(talk.ok("show", "--json").out)["id"]
     (note,) = notes(talk.ok(*line))
     assert "The last run on main (“build and test it”) was cut off; " + MAKE in note
-    assert f"pi-session run --session {sid} --recover continue" in note
-    assert f"pi-session run --session {sid} --recover close" in note
+    assert note.endswith(
+        f"; pi-session run --session {sid} --recover continue goes on with it, --recover close ends it as it stands"
+    )
     if line != ["export"]:
         (told,) = unfinished(talk.ok(*line, "--json"))
         assert (told["prompt"], told["branch"]) == ("build and test it", "main")
+        assert told["close"] == f"pi-session run --session {sid} --recover close"
         assert [call["state"] for call in told["calls"]] == ["finished", "may_have_run"]
         assert talk.ok(*line, "--json").err == ""
 
@@ -75,7 +77,7 @@ def test_a_run_on_another_branch_is_told_with_its_branch(talk: Terminal) -> None
     cut_off(talk, branch="side road")
     (note,) = notes(talk.ok("tree"))
     assert "on side road (" in note
-    assert "--branch 'side road' --recover close" in note
+    assert "--branch 'side road' --recover continue goes on" in note
 
 
 def test_ls_marks_the_session(talk: Terminal) -> None:

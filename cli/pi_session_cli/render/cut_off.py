@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def note(run: UnfinishedRun) -> str:
-    """Return what there is to know about a run and the commands that go on with it or close it."""
-    go_on, close = commands(run)
-    return f"Note: {run.sentence()}; go on with: {go_on} or close it: {close}"
+    """Return what there is to know about a run and the command that goes on with it, or closes it."""
+    go_on, _ = commands(run)
+    return f"Note: {run.sentence()}; {go_on} goes on with it, --recover close ends it as it stands"
 
 
 def commands(run: UnfinishedRun) -> tuple[str, str]:
