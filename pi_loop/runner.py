@@ -506,7 +506,7 @@ class SessionRunner(SessionMoves):
         if plan is None:
             raise NothingToCompactError(
                 "There is nothing to compact: all of it is kept anyway, or was compacted just now",
-                hint="keep less with --to ENTRY",
+                hint="choose the last entry to sum up: --to ENTRY",
             )
         return plan, leaf
 

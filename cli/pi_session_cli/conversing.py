@@ -21,6 +21,7 @@ from pi_session_cli.summarizing import runner_settings
 from pi_sessions.errors import CannotError, PiSessionError, StoreError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from pi_loop.types import Model
@@ -114,8 +115,9 @@ def begin(
     asked = model or choose_model(ctx, access, wishes, context)
     folder, notes = working_folder(ctx, session, wishes.cwd)
     workspace = workspace_of(ctx, session, folder, wishes.allow)
-    tools = coding_tools(workspace, chosen_names(wishes.tools or default_tools))
-    approval = Approval(free=approved(wishes.approve), ask=ask)
+    names = chosen_names(wishes.tools or default_tools)
+    tools = coding_tools(workspace, names)
+    approval = Approval(free=approved(wishes.approve, names), ask=ask)
     prompt: str | None = None
     own = system_text(ctx, wishes.system)
     if own is not None or not has_own_prompt(context):
@@ -150,15 +152,15 @@ def begin(
     )
 
 
-def check(ctx: Invocation, wishes: Wishes) -> None:
+def check(ctx: Invocation, wishes: Wishes, *, default_tools: str) -> None:
     """Raise what is wrong with what was typed, before a store or a session is made for it.
 
     Raises:
-        UsageError: there is no such tool.
+        UsageError: there is no such tool, or a call is approved that the model cannot make.
         CannotError: a script, a prompt or a folder cannot be read.
     """
-    chosen_names(wishes.tools or "none")
-    approved(wishes.approve)
+    approved(wishes.approve, chosen_names(wishes.tools or default_tools))
+    allowed_folders(ctx, wishes.allow)
     system_text(ctx, wishes.system)
     if wishes.script is not None:
         script_stream(wishes.script, ctx.place)
@@ -246,11 +248,7 @@ def given_folder(ctx: Invocation, given: str) -> str:
 def workspace_of(ctx: Invocation, session: Session, folder: str, allow: str | None) -> Workspace:
     """Return where tools may work; commands they run know the session, and no other conversation's variables."""
     environ = {name: value for name, value in ctx.environ.items() if name not in ("COLUMNS", "LINES")}
-    allowed = tuple(
-        os.path.normpath(os.path.join(ctx.place, os.path.expanduser(part)))
-        for part in (allow or "").split(os.pathsep)
-        if part
-    )
+    allowed = allowed_folders(ctx, allow)
     return Workspace(
         root=folder,
         allowed=tuple(part for part in allowed if part != os.sep),
@@ -260,16 +258,42 @@ def workspace_of(ctx: Invocation, session: Session, folder: str, allow: str | No
     )
 
 
-def approved(text: str | None) -> frozenset[str]:
-    """Return the tools whose calls `--approve` lets through.
+def allowed_folders(ctx: Invocation, allow: str | None) -> tuple[str, ...]:
+    """Return the folders `--allow` names, absolute.
 
     Raises:
-        UsageError: there is no such tool.
+        CannotError: one is not there.
+    """
+    folders = tuple(
+        os.path.normpath(os.path.join(ctx.place, os.path.expanduser(part)))
+        for part in (allow or "").split(os.pathsep)
+        if part
+    )
+    gone = next((folder for folder in folders if not os.path.exists(folder)), None)
+    if gone is not None:
+        raise CannotError(f"There is no folder {gone}", hint="name folders that exist with --allow, joined by a colon")
+    return folders
+
+
+def approved(text: str | None, offered: Collection[str]) -> frozenset[str]:
+    """Return the tools whose calls `--approve` lets through.
+
+    Args:
+        offered: Tools the model has.
+
+    Raises:
+        UsageError: there is no such tool, or the model does not have it.
     """
     names = frozenset(name.strip() for name in (text or "none").split(",") if name.strip())
     unknown = sorted(names - {"all", "none", *ALL})
     if unknown:
         raise UsageError(f"There is no tool {unknown[0]}", hint=f"none, all, or some of {','.join(CHANGING)}")
+    missing = [name for name in ALL if name in names and name not in offered]
+    if missing:
+        raise UsageError(
+            f"--approve {','.join(missing)}: the model does not have {'it' if len(missing) == 1 else 'them'}",
+            hint=f"--tools says what it has: --tools {','.join([*offered, *missing])}, or --tools all",
+        )
     return names - {"none"}
 
 

@@ -156,15 +156,18 @@ def script_stream(path: str, place: str) -> ScriptedModel:
     Raises:
         CannotError: the file cannot be read or is no script.
     """
-    from pi_loop.providers.scripted import ScriptedModel
+    from pi_loop.providers.scripted import ScriptedModel, ScriptFormatError
 
     try:
         return ScriptedModel.from_file(Path(place) / Path(path).expanduser())
     except OSError as error:
         raise CannotError(f"Cannot read the script {path}: {error.strerror}", hint="name a script file") from error
-    except ValueError as error:
-        first = str(error).strip().splitlines()[0]
-        raise CannotError(f"{path} is no script: {first}", hint="the README says what a script is") from error
+    except ScriptFormatError as error:
+        raise CannotError(
+            f"{path} is no script: {error}",
+            hint='a script is a JSON list of steps, one for each request: "a text", or {"text": ..., "calls": '
+            '[{"name": ..., "arguments": {...}}]}; the README has more under "Ask and go on"',
+        ) from error
 
 
 __all__ = ["SCRIPTED", "ModelAccess", "ModelNotFoundError", "ModelUnusableError", "script_stream"]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pi_sessions.results import Session
     from pi_sessions.store import SessionStore
 
+DEFAULT_TOOLS = "read"
 CODES = {"done": 0, "error": 4}
 # Shells give the end by a signal this plus its number: 130 Ctrl-C, 143 SIGTERM, 129 the terminal went away.
 SIGNALLED = 128
@@ -107,7 +108,7 @@ def run_once(
     gc.enable()
     has_prompt = bool(words) or recover is None
     prompt = read_prompt(ctx, words) if has_prompt else None
-    check(ctx, wishes)
+    check(ctx, wishes, default_tools=DEFAULT_TOOLS)
     # A new session is made only when somebody can answer in it.
     model = choose_model(ctx, ModelAccess(ctx), wishes, None) if place.is_new(ctx) else None
     if recover == "close" and not has_prompt:
@@ -115,7 +116,7 @@ def run_once(
         model = SCRIPTED
     with opened_store(ctx, place) as store:
         session = session_for(ctx, store, place)
-        talk = begin(ctx, store, session, wishes, command="run", default_tools="read", model=model)
+        talk = begin(ctx, store, session, wishes, command="run", default_tools=DEFAULT_TOOLS, model=model)
         if not ctx.as_json:
             tell(ctx, *talk.notes)
         if prompt is not None:

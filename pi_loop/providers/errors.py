@@ -44,7 +44,8 @@ _ADVICE: dict[str, str] = {
     "rate_limit": "Wait a little and send it again, or use another model.",
     "overloaded": "The provider is overloaded; send it again in a moment, or use another model.",
     "server": "The provider failed on its side; send it again in a moment.",
-    "overflow": "The conversation is longer than the model can take; shorten it with `pi-session compact`.",
+    "overflow": "The conversation is longer than the model can take: shorten the last message, sum up what came before "
+    "with `pi-session compact`, or use a model with a larger window.",
     "bad_request": "The provider refused the request as it is; `pi-session context --explain` shows what was sent.",
     "not_found": "Check the name of the model and the base URL; `pi-session models` lists what there is.",
     "refused": "The model or its filter declined; rephrase, or rewind to before the message.",

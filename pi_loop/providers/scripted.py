@@ -30,7 +30,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 import anyio
 import anyio.lowlevel
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from pi_loop.draft import AssistantDraft
@@ -53,6 +53,10 @@ _WORD = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+$")
 
 class ScriptError(AssertionError):
     """A script and the requests made of it do not agree."""
+
+
+class ScriptFormatError(ValueError):
+    """A file is no script; says why, step by step."""
 
 
 class _Part(BaseModel):
@@ -120,6 +124,49 @@ class Script(_Part):
 _script: TypeAdapter[Script] = TypeAdapter(Script)
 
 
+_STEP_KINDS: dict[str, type[_Part]] = {"answer": ScriptedAnswer, "events": ScriptedEvents}
+_NOT_OF_TYPE = {
+    "string_type": "string",
+    "list_type": "list",
+    "dict_type": "object",
+    "model_type": "object",
+    "model_attributes_type": "object",
+    "int_type": "whole number",
+    "bool_type": "true or false",
+}
+_SHOWN_PROBLEMS = 3
+
+
+def problems(error: ValidationError) -> str:
+    """Say what is wrong with a script, step by step, in the script's own words."""
+    found = [_problem(one["loc"], one["type"], one["msg"]) for one in error.errors(include_url=False)]
+    more = len(found) - _SHOWN_PROBLEMS
+    return "; ".join(found[:_SHOWN_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _problem(place: Sequence[str | int], kind: str, message: str) -> str:
+    step, fields = "", list(place)
+    known: type[_Part] = Script
+    if len(place) > 1 and place[0] == "steps" and isinstance(place[1], int):
+        step, fields = f"step {place[1] + 1}: ", list(place[3:])
+        known = _STEP_KINDS.get(str(place[2]) if len(place) > 2 else "", Script)
+        if not fields and kind != "missing":
+            return f"{step}it is neither a text nor an object nor a list of events"
+    if fields[:1] == ["calls"] and len(fields) > 1:
+        known = ScriptedCall
+    name = "event" if fields and isinstance(fields[0], int) else ""
+    for part in fields:
+        name += f" {part + 1}" if isinstance(part, int) else f", {part}" if name else part
+    if kind == "missing":
+        return f"{step}{name} is missing"
+    if kind == "extra_forbidden":
+        names = ", ".join(field.alias or key for key, field in known.model_fields.items())
+        return f"{step}{name} is not known; known are {names}"
+    if kind in _NOT_OF_TYPE:
+        return f"{step}{name} is no {_NOT_OF_TYPE[kind]}"
+    return f"{step}{name}: {message[:1].lower()}{message[1:]}"
+
+
 class ScriptedModel:
     """A stream function that replays a script; see the module's docstring for the format."""
 
@@ -151,9 +198,18 @@ class ScriptedModel:
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it is not JSON, or not a script (pydantic's ValidationError is one).
+            ScriptFormatError: it is not JSON, or not a script; it names the step.
         """
-        return cls(json.loads(path.read_text(encoding="utf-8")), clock=clock)
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ScriptFormatError(f"it is not JSON: {error}") from error
+        if not isinstance(data, list | dict):
+            raise ScriptFormatError("it is neither a list of steps nor an object with steps")
+        try:
+            return cls(data, clock=clock)
+        except ValidationError as error:
+            raise ScriptFormatError(problems(error)) from error
 
     def __enter__(self) -> Self:
         return self

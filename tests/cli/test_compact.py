@@ -59,6 +59,11 @@ def test_compact_and_undo(long_talk: Terminal) -> None:
     assert long_talk.ok("context").out != before
     again = long_talk.run("compact", "--offline")
     assert (again.code, "nothing to compact" in again.err) == (1, True)
+    assert "choose the last entry to sum up: --to ENTRY" in again.err
+    for form in ([], ["--dry-run"]):
+        told_end = long_talk.run("compact", "--offline", "--to", ids[5], *form)
+        assert (told_end.code, f"There is nothing to compact up to {ids[5]}" in told_end.err) == (1, True), told_end.err
+        assert "name a later entry of the context" in told_end.err
     long_talk.ok("undo")
     assert long_talk.ok("context").out == before
 
@@ -104,6 +109,8 @@ def test_a_script_or_a_model_makes_the_summary(long_talk: Terminal, tmp_path: Pa
         (("summarize", "..@", "--offline"), 2, "missing before"),
         (("merge", "nowhere", "--offline"), 1, "nowhere"),
         (("merge", "nowhere", "--offline", "--pick", "abcd"), 2, "--pick"),
+        (("merge", "nowhere", "--pick", ","), 2, "--pick names no entry"),
+        (("compact", "--offline", "--keep", " , "), 2, "--keep names no entry"),
         (("rewind", "@-1", "--focus", "x"), 2, "--summarize"),
         (("switch", "main", "--offline"), 2, "--summarize"),
     ],

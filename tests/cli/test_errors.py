@@ -71,6 +71,30 @@ def test_reading_commands_never_make_a_store(shell: Terminal) -> None:
             assert not list(shell.folder.iterdir()), name
 
 
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("{", "is no script: it is not JSON: "),
+        ('"hello"', "is no script: it is neither a list of steps nor an object with steps"),
+        ('{"text": "x"}', "is no script: steps is missing"),
+        ('["a", 5]', "step 2: it is neither a text nor an object nor a list of events"),
+        ('["a", {"txt": "x"}]', "step 2: txt is not known; known are text, thinking, calls, "),
+        ('[{"calls": [{"name": "ls"}, {"nam": "ls"}]}]', "step 1: calls 2, name is missing"),
+        ('[{"calls": [{"name": "ls", "id": "a", "x": 1}]}]', "calls 1, x is not known; known are name, arguments, id"),
+        ('["a", {"text": 5}]', "step 2: text is no string"),
+        ('[{"stopReason": "end"}]', "step 1: stopReason: input should be 'stop'"),
+        ('[["x"]]', "step 1: event 1 is no object"),
+        ("[1, 2, 3, 4, 5]", "step 3: it is neither a text nor an object nor a list of events; and 2 more"),
+    ],
+)
+def test_a_script_that_is_none_is_told_by_its_step(shell: Terminal, script: str, problem: str) -> None:
+    path = shell.folder / "script.json"
+    path.write_text(script)
+    ran = refused(shell.run("run", "x", "--script", str(path), cwd=str(shell.folder)), 1, problem)
+    assert "a script is a JSON list of steps" in ran.err
+    assert "validation error" not in ran.err
+
+
 def test_ls_without_any_store_says_how_to_begin(tmp_path: Path) -> None:
     shell = Terminal(tmp_path, env={"PI_SESSION_DB": ""})
     ran = shell.ok("ls")

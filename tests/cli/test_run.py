@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pi_loop.providers.errors import Failure
 from tests.cli.launcher import Terminal as Shell
 from tests.cli.pty_talk import LIMIT_S, PROGRAM, Person, Terminal
 from tests.loop.test_tools_files import PNG
@@ -253,6 +254,36 @@ def test_what_happened_and_what_to_do_are_two_sentences(home: Shell) -> None:
     assert f"(error: {told})" in home.ok("log").out
     assert f"error: {told}" in home.ok("show", "@").out
     assert f"(error: {told})" in home.ok("tree").out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error", "hint"),
+    [
+        (("--approve", "write"), 2, "--approve write: the model does not have it", "--tools read,grep,find,ls,write"),
+        (("--approve", "write,bash", "--tools", "none"), 2, "bash,write: the model does not have them", "--tools all"),
+        (("--allow", "/tmp:/no/such/place"), 1, "There is no folder /no/such/place", "--allow"),
+        (("--recover", "continue"), 2, "--recover is for a session that is there already", "--last"),
+        (("--recover", "close", "--no-session"), 2, "--no-session", "--help"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(
+    home: Shell, words: tuple[str, ...], code: int, error: str, hint: str
+) -> None:
+    ran = home.run("run", "Hi", *words, *script(home, "x"))
+    told, advice = ran.err.splitlines()
+    assert (ran.code, told.startswith("Error: ")) == (code, True)
+    assert error in told
+    assert hint in advice
+    assert not (home.folder / "sessions.db").exists()
+
+
+def test_an_overflow_with_nothing_to_compact_names_what_else_helps(home: Shell) -> None:
+    failed = Failure("overflow", "prompt is too long", status=400).text
+    ran = home.run("run", "Hi", *script(home, {"error": failed}))
+    assert ran.code == 4
+    assert "Not compacted: There is nothing to compact" in ran.err
+    assert "Error: prompt is too long (HTTP 400). The conversation is longer than the model can take:" in ran.err
+    assert "shorten the last message" in ran.err
 
 
 def test_reading_tools_work_and_others_are_not_offered(home: Shell) -> None:

@@ -75,14 +75,18 @@ def run(
     script: str | None,
 ) -> Answer:
     """Compact, or show what compacting would do."""
+    from pi_loop.runner_types import NothingToCompactError
     from pi_sessions.compaction import CutError
     from pi_sessions.store import SessionStore
 
     check_options(offline=offline, model=model, script=script, command="compact")
+    words = [word.strip() for word in (keep or "").split(",") if word.strip()]
+    if keep is not None and not words:
+        raise UsageError("--keep names no entry", hint="pi-session compact --keep a1b2,c3d4")
     ways = Ways(offline, model, script)
     with ctx.read_part(SessionStore) if dry_run else ctx.change_store() as store:
         here = ctx.session(store, session)
-        kept = tuple(entry_id(ctx, store, here, word) for word in (keep or "").split(",") if word.strip())
+        kept = tuple(entry_id(ctx, store, here, word) for word in words)
         begin = None if first is None else entry_id(ctx, store, here, first)
         end = None if last is None else entry_id(ctx, store, here, last)
         again = argument(here, session)
@@ -97,6 +101,13 @@ def run(
                 raise
             hint = ends_near(store, here, end) or error.hint
             raise CutError(f"Summing up cannot end at {end}: {error}", hint=hint) from error
+        except NothingToCompactError as error:
+            if end is None:
+                raise
+            raise NothingToCompactError(
+                f"There is nothing to compact up to {end}: no message lies there, or all of it was compacted before",
+                hint=f"name a later entry of the context with --to; pi-session context{again} shows them",
+            ) from error
 
 
 def entry_id(ctx: Invocation, store: SessionStore, here: Session, word: str) -> str:

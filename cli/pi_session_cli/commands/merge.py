@@ -53,9 +53,14 @@ def run(
     check_options(offline=offline, model=model, script=script, command="merge")
     if pick is not None and (offline or model or script or focus):
         raise UsageError("--pick brings messages over as they are: no summary is made", hint="leave out the rest")
+    words = [word.strip() for word in (pick or "").split(",") if word.strip()]
+    if pick is not None and not words:
+        raise UsageError(
+            "--pick names no entry", hint="pi-session merge BRANCH --pick a1b2,c3d4; without it, a summary"
+        )
     with ctx.change_store() as store:
         here = ctx.session(store, session)
-        picked = tuple(entry_id(ctx, store, here, word) for word in (pick or "").split(",") if word.strip())
+        picked = tuple(entry_id(ctx, store, here, word) for word in words)
 
         async def work(runner: SessionRunner) -> Moved:
             return await runner.merge(branch, focus=focus, offline=offline, picked=picked)
