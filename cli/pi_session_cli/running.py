@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from pi_session_cli.answers import Answer
+from pi_session_cli.commands.fork import not_in_fork
 from pi_session_cli.conversing import Conversation, Wishes, begin, check, choose_model, in_the_middle
 from pi_session_cli.errors import OutputError
 from pi_session_cli.invocation import SESSION_VARIABLE
@@ -182,6 +183,8 @@ def session_for(ctx: Invocation, store: SessionStore, place: Place) -> Session:
         return store.create_session(cwd=ctx.place, place=None if place.no_session else ctx.place)
     if place.fork_from is not None:
         here, at = ctx.entry(store, place.fork_from, place.session)
+        told = () if ctx.as_json else not_in_fork(store.cut_off_runs(here.id), {at})
+        tell(ctx, *told)
         return store.fork(here.id, at=at, place=ctx.place)
     here = ctx.session(store, place.session)
     store.set_current(ctx.place, here.id)

@@ -83,6 +83,7 @@ def test_a_hot_command_loads_only_what_is_allowed(line: list[str], environment: 
     loaded = modules_after(line, environment)
     foreign = {name for name in loaded if name.partition(".")[0] not in OURS}
     assert not loaded & FORBIDDEN
+    assert "pi_sessions.cut_off" not in loaded, "loaded only where a run was cut off"
     assert {name.partition(".")[0] for name in foreign} <= STANDARD
 
 

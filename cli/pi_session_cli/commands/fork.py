@@ -8,7 +8,10 @@ from pi_sessions.errors import InvalidForkTargetError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
     from pi_session_cli.invocation import Invocation
+    from pi_sessions.cut_off import UnfinishedRun
     from pi_sessions.reading import Reading
     from pi_sessions.results import Session
 
@@ -75,8 +78,7 @@ def run(
         fork = store.fork(here.id, at=leaf, all_branches=all_branches, id=id, cwd=cwd, name=name, place=ctx.place)
     place = f"at {fork.leaf}" if fork.leaf else "before the first entry"
     said = [f"Forked {here.id} {place} (nothing was copied)", "The fork is the current session here"]
-    if any(run.leaf in ends and (run.calls or run.accepted) for run in cut_off):
-        said.append(NOT_IN_FORK)
+    said += not_in_fork(cut_off, ends)
     return Answer(
         "done",
         Done(session_json(fork) | {"editorText": text}, (fork.id,), text),
@@ -84,6 +86,17 @@ def run(
         ("pi-session tree", "pi-session undo  (takes the fork back)"),
         cut_off=cut_off,
     )
+
+
+def not_in_fork(cut_off: Iterable[UnfinishedRun], ends: Container[str | None]) -> tuple[str, ...]:
+    """Return the sentence about what a fork does not have, where a path of it ends in a run that was cut off.
+
+    Args:
+        cut_off: Runs of the origin.
+        ends: Last entries of the fork's paths.
+    """
+    lacking = any(run.leaf in ends and (run.calls or run.accepted) for run in cut_off)
+    return (NOT_IN_FORK,) if lacking else ()
 
 
 def above(ctx: Invocation, store: Reading, reference: str, session: str | None) -> tuple[Session, str | None, str]:
