@@ -165,3 +165,14 @@ def test_names_of_others_cannot_move_the_cursor(talk: Terminal) -> None:
         store.begin_run(sid, command="run", summary="x\x1b[2J\u202ey", accepted=[]).release()
     (note,) = notes(talk.ok("show"))
     assert "“x\\x1b[2J\\u202ey”" in note
+
+
+def test_a_run_in_a_fork_that_ends_there_says_what_the_fork_does_not_have(talk: Terminal) -> None:
+    said = cut_off(talk)
+    talk.cwd = str(talk.folder)
+    script = talk.folder / "script.json"
+    script.write_text('["Fine."]')
+    sid = json.loads(talk.ok("ls", "--json").out)["sessions"][0]["id"]
+    ran = talk.ok("run", "go", "--fork-from", f"{sid}:{said}", "--script", str(script))
+    assert "finished is not in this fork" in ran.err
+    assert ran.out == "Fine.\n"
