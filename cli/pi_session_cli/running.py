@@ -291,7 +291,7 @@ def answer_of(session: Session, played: Played, wishes: Wishes, *, stored: bool)
         return Answer("written", None, (deferred.NOT_YET,), deferred.commands(session.id, wishes.branch), played.code)
     if outcome is None:
         return Answer("written", None, played.settled, (resume,), played.code)
-    said = [note for note in outcome.notes if note not in played.told]
+    said = [note for note in map(sentences, outcome.notes) if note not in played.told]
     if outcome.status == "error":
         said.append(f"Error: {sentences(outcome.error or 'the run failed')}")
     elif outcome.status == "aborted":

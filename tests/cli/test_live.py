@@ -2,8 +2,8 @@
 
 import pytest
 
-from pi_loop.events import MessageUpdate, TextDelta
-from pi_loop.runner_types import CompactionEnd
+from pi_loop.events import MessageEnd, MessageUpdate, TextDelta
+from pi_loop.runner_types import CompactionEnd, RetryStart
 from pi_session_cli.render.live import LivePrinter
 from pi_session_cli.render.markdown import MarkdownLines
 from pi_session_cli.render.screen import UNICODE, Screen
@@ -54,3 +54,15 @@ def test_code_is_left_as_it_is_until_its_fence_ends() -> None:
     shown = [lines.line(text) for text in ("```py", "- `x`", "```", "- y")]
     assert shown[1] == "\x1b[36m- `x`\x1b[0m"
     assert shown[3] == "• y"
+
+
+def test_what_went_wrong_and_what_to_do_are_two_sentences() -> None:
+    out = Stream()
+    printer = LivePrinter(out, Screen(80, False, UNICODE, 0), lambda: None)
+    failed = "boom (HTTP 500)\nThe provider failed on its side; send it again in a moment."
+    printer.hear(RetryStart(attempt=1, max_attempts=3, delay_ms=2000, error_message=failed))
+    printer.error(failed)
+    printer.hear(MessageEnd(message=AssistantMessage(content=[], stop_reason="length")))
+    shown = " ".join(out.content().decode().split())
+    told = "boom (HTTP 500). The provider failed on its side; send it again in a moment"
+    assert shown.startswith(f"{told}; asking again in 2 s (1/3) {told}. The answer was cut off at the token limit")

@@ -155,9 +155,10 @@ def test_nothing_is_told_twice(shell: Shell) -> None:
         shell.ok("append", f"{number} " + "why " * 30_000)
         shell.ok("append", "--role", "assistant", "so " * 40_000)
     path = shell.folder / "script.json"
-    path.write_text(json.dumps({"steps": [{"error": "400 no"}, "fine"]}))
+    path.write_text(json.dumps({"steps": [{"error": "400 no\nChange it."}, "fine"]}))
     ran = shell.run("run", "and now?", "--last", "--script", str(path))
     assert ran.err.count("Not compacted: ") == 1, ran.err
+    assert "400 no. Change it." in ran.err
     ambiguous = shell.run("run", "x", "--last", "--model", "claude")
     assert "models fit 'claude'" in ambiguous.err
     listed = [word.strip(",: ") for word in ambiguous.err.split() if "/" in word]

@@ -31,6 +31,7 @@ from pi_session_cli.interactive.whereabouts import Whereabouts
 from pi_session_cli.render import asking, deferred
 from pi_session_cli.render import opening as opening_view
 from pi_session_cli.render.live import LivePrinter
+from pi_session_cli.render.safe import sentences
 from pi_sessions.errors import PiSessionError
 from pi_sessions.messages import block_texts
 from pi_sessions.pauses import CollectionsPaused
@@ -404,7 +405,7 @@ class Talk:
             self.prefill = text
 
     def _after(self, outcome: RunOutcome) -> None:
-        for note in outcome.notes:
+        for note in map(sentences, outcome.notes):
             if note in self.printer.told:
                 continue
             self.printer.note(note)

@@ -24,9 +24,9 @@ from pi_loop.events import (
 from pi_loop.runner_types import BranchDiverged, CompactionEnd, CompactionStart, RetryStart, RunEnd
 from pi_session_cli.render.log import call_line
 from pi_session_cli.render.markdown import MarkdownLines
-from pi_session_cli.render.safe import block, one_line
+from pi_session_cli.render.safe import block, one_line, sentences
 from pi_session_cli.render.screen import count
-from pi_session_cli.render.streaming import compaction_line
+from pi_session_cli.render.streaming import CUT_OFF, compaction_line, retry_line
 from pi_sessions.messages import AssistantMessage, TextContent, UserMessage, block_texts
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class LivePrinter:
         elif isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
             self._flush()
             self._set_partial("")
+            if event.message.stop_reason == "length":
+                self.note(CUT_OFF)
         elif isinstance(event, ToolExecutionStart):
             call = call_line({"name": event.tool_name, "arguments": event.args}, False)
             self.write(self._screen.paint(f"{self._screen.signs.active} {call}", "yellow"))
@@ -99,8 +101,7 @@ class LivePrinter:
         if isinstance(event, BranchDiverged):
             self.note(event.message)
         elif isinstance(event, RetryStart):
-            wait = event.delay_ms / 1000
-            self.note(f"{event.error_message}; asking again in {wait:.0f} s ({event.attempt}/{event.max_attempts})")
+            self.note(retry_line(event))
         elif isinstance(event, CompactionStart):
             self._set_partial("Compacting ...")
         elif isinstance(event, CompactionEnd):
@@ -131,9 +132,9 @@ class LivePrinter:
 
     def error(self, text: str, hint: str | None = None) -> None:
         """Write what went wrong and what gets further."""
-        self.write(self._screen.paint(one_line(text, 2000), "red"))
+        self.write(self._screen.paint(sentences(text), "red"))
         if hint:
-            self.note(f"Hint: {one_line(hint, 2000)}")
+            self.note(f"Hint: {sentences(hint)}")
 
     def write(self, line: str) -> None:
         """Write one line that is safe already."""

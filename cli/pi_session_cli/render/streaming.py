@@ -90,9 +90,7 @@ class RunPrinter:
         elif isinstance(event, BranchDiverged):
             self._talk(event.message)
         elif isinstance(event, RetryStart):
-            wait = event.delay_ms / 1000
-            reason = sentences(event.error_message).rstrip(".")
-            self._talk(f"{reason}; asking again in {wait:.0f} s ({event.attempt}/{event.max_attempts})")
+            self._talk(retry_line(event))
         elif isinstance(event, CompactionStart):
             self._talk("Compacting: the context has become too long")
         elif isinstance(event, CompactionEnd):
@@ -166,6 +164,12 @@ def first_line(result: ToolResult) -> str:
     """Return the first words of a tool's result."""
     text = "\n".join(block.text for block in result.content or () if isinstance(block, TextContent))
     return one_line(text.strip().partition("\n")[0], SHOWN_CHARS)
+
+
+def retry_line(event: RetryStart) -> str:
+    """Return why an answer is asked for again, and when."""
+    reason = sentences(event.error_message).rstrip(".")
+    return f"{reason}; asking again in {event.delay_ms / 1000:.0f} s ({event.attempt}/{event.max_attempts})"
 
 
 def compaction_line(event: CompactionEnd) -> str:
