@@ -123,6 +123,20 @@ def test_an_append_behind_it_warns(talk: Terminal) -> None:
     assert notes(aside) == []
 
 
+def test_a_compaction_behind_it_warns(talk: Terminal) -> None:
+    for _ in range(4):
+        talk.ok("append", "word " * 500)
+    cut_off(talk)
+    first = json.loads(talk.ok("log", "--json").out)["entries"][6]["id"]
+    line = ["compact", "--offline", "--to", first]
+    preview = talk.ok(*line, "--dry-run")
+    assert len(notes(preview)) == 1
+    assert "Warning" not in preview.err
+    ran = talk.ok(*line)
+    assert len(notes(ran)) == 1
+    assert "Warning: this stands behind a run that was cut off; going on with that will leave main as it is" in ran.err
+
+
 def test_undo_leaves_whole_what_it_takes_back(talk: Terminal) -> None:
     said = cut_off(talk)
     ran = talk.ok("undo")

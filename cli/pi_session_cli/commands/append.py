@@ -96,7 +96,9 @@ def run(
     if mended:
         said.append(f"{mended} halves of surrogate pairs, which no text can hold, became U+FFFD")
     if cut_off:
-        said.append(f"Warning: this stands behind a run that was cut off; going on with it will leave {into} as it is")
+        from pi_session_cli.render.cut_off import behind
+
+        said.append(behind(into))
     return Answer(
         "done",
         Done({"sessionId": here.id, "branch": into, "leaf": ids[-1] if ids else here.leaf, "ids": ids}, tuple(ids)),

@@ -39,7 +39,7 @@ COMMAND = Command(
     ),
     json=(
         "One object: sessionId, dryRun, entryId, op, firstKeptEntryId, tokensBefore, tokensAfter, summarized, kept, "
-        "verbatim, onlyInSummarized (files, decisions), summary."
+        "verbatim, onlyInSummarized (files, decisions), summary; unfinishedRuns where a run of this branch was cut off."
     ),
     arguments=(SESSION_ARGUMENT,),
     options=(
@@ -91,11 +91,13 @@ def run(
         end = None if last is None else entry_id(ctx, store, here, last)
         again = argument(here, session)
         if begin is not None:
-            return sum_up_range(ctx, store, here, begin, end, kept, focus, ways, again, dry_run=dry_run)
+            done = sum_up_range(ctx, store, here, begin, end, kept, focus, ways, again, dry_run=dry_run)
+            return with_note(done, store, here, dry_run=dry_run)
         first_kept = None if end is None else entry_after(store, here, end)
         act = preview if dry_run else compact
         try:
-            return act(ctx, store, here, kept, first_kept, focus, ways, again)
+            done = act(ctx, store, here, kept, first_kept, focus, ways, again)
+            return with_note(done, store, here, dry_run=dry_run)
         except CutError as error:
             if end is None or first_kept is None:
                 raise
@@ -108,6 +110,18 @@ def run(
                 f"There is nothing to compact up to {end}: no message lies there, or all of it was compacted before",
                 hint=f"name a later entry of the context with --to; pi-session context{again} shows them",
             ) from error
+
+
+def with_note(answer: Answer, store: SessionStore, here: Session, *, dry_run: bool) -> Answer:
+    """Return an answer with what there is to know about a run of this branch that was cut off."""
+    cut_off = tuple(run for run in store.cut_off_runs(here.id) if run.is_current)
+    if not cut_off:
+        return answer
+    from pi_session_cli.render.cut_off import behind
+
+    warning = () if dry_run else (behind(here.branch),)
+    told: Answer = answer.replace(cut_off=cut_off, said=(*answer.said, *warning))
+    return told
 
 
 def entry_id(ctx: Invocation, store: SessionStore, here: Session, word: str) -> str:

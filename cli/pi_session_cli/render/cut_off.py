@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from pi_sessions.cut_off import UnfinishedRun
 
 
+def behind(branch: str) -> str:
+    """Return the warning about what is put behind a run that was cut off."""
+    return f"Warning: this stands behind a run that was cut off; going on with that will leave {branch} as it is"
+
+
 def note(run: UnfinishedRun) -> str:
     """Return what there is to know about a run and the command that goes on with it, or closes it."""
     go_on, _ = commands(run)
