@@ -102,7 +102,7 @@ def names_file(ctx: Invocation, word: str, notes: list[str]) -> bool:
     folder = os.path.dirname(word[1:])
     if word.startswith(("@/", "@./", "@../", "@~/")) or (folder and os.path.isdir(os.path.dirname(path))):
         return True
-    notes.append(f"There is no file {one_line(word[1:], 80)}: the words are sent as text")
+    notes.append(f'There is no file "{one_line(word[1:], 80)}": the words are sent as text')
     return False
 
 

@@ -95,7 +95,7 @@ def test_the_prompt_comes_from_words_standard_input_and_files(home: Shell) -> No
     assert said(home)[0] == ("user", "all of it")
     ran = home.ok("run", "@here is text", *script(home, "ok"))
     assert said(home)[0] == ("user", "@here is text")
-    assert "There is no file here is text: the words are sent as text" in ran.err
+    assert 'There is no file "here is text": the words are sent as text' in ran.err
 
 
 def test_a_word_with_spaces_that_names_a_file_is_that_file(home: Shell) -> None:

@@ -254,3 +254,13 @@ def test_giving_up_needs_no_model_that_is_known(home: Terminal, server: Backgrou
     assert "is given up" in ran.err
     assert "The provider was not told" in ran.err
     assert home.ok("run", "--last", "--recover", "close").err.startswith("There is no cut-off run")
+
+
+def test_an_answer_that_ended_at_the_token_limit_is_told(home: Terminal, server: Background) -> None:
+    text = {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "Half"}]}
+    limit = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    server.queue = [{**limit, "output": [text]}]
+    ran = home.ok("run", "--last", "--recover", "continue")
+    assert ran.out == "Half\n"
+    assert "The answer was cut off at the token limit" in ran.err
+    assert "(cut off at the token limit)" in home.ok("log").out

@@ -73,7 +73,7 @@ class Home:
 
         Args:
             code: The exit code it must have.
-            stop: Signal to send when the first byte of an answer is out.
+            stop: Signal to send when the first text of an answer is out; the command must give lines of JSON.
         """
         process = await asyncio.create_subprocess_exec(
             PROGRAM,
@@ -87,9 +87,11 @@ class Home:
         assert process.stdout is not None
         first = b""
         if stop is not None:
-            first = await asyncio.wait_for(process.stdout.read(1), LIMIT_S)
-            if first:
-                process.send_signal(stop)
+            while b'"text_delta"' not in first:
+                line = await asyncio.wait_for(process.stdout.readline(), LIMIT_S)
+                assert line, first
+                first += line
+            process.send_signal(stop)
         out, err = await asyncio.wait_for(process.communicate(), LIMIT_S)
         assert process.returncode is not None
         ran = Ran(process.returncode, (first + out).decode(), err.decode())
@@ -99,7 +101,8 @@ class Home:
     async def ask(self, prompt: str, *more: str, code: int = 0, stop: signal.Signals | None = None) -> Ran:
         """Run a prompt with all tools."""
         chosen = ("--model", f"{self.model.provider}/{self.model.id}", "--tools", "all", "--approve", "all")
-        return await self.run("run", prompt, *chosen, *more, code=code, stop=stop)
+        form = () if stop is None else ("--json",)
+        return await self.run("run", prompt, *chosen, *more, *form, code=code, stop=stop)
 
     async def entries(self) -> list[Json]:
         """Give the entries of the current session's path."""
