@@ -109,7 +109,8 @@ class Connection(sqlite3.Connection):
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         try:
-            return Cursor(self).execute(sql, parameters)
+            # Made by `cursor`, which forgets cursors that are gone; those made directly are remembered for ever.
+            return self.cursor(Cursor).execute(sql, parameters)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             failure = _failure(error, self)
             if failure is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sqlite3
+import weakref
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -183,3 +185,16 @@ def test_the_index_is_made_in_small_portions(tmp_path: Path, make_small: MakeSma
         store.import_session(session)
         assert catch_up(store.connection) == len(session.entries)
         assert not is_behind(store.connection)
+
+
+def test_statements_leave_nothing_behind_in_memory(tmp_path: Path) -> None:
+    """A connection remembers the cursors that are in use, not all there ever were."""
+
+    def references() -> int:
+        return sum(type(each) is weakref.ReferenceType for each in gc.get_objects())
+
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        before = references()
+        for _ in range(5000):
+            store.connection.execute("select 1").fetchone()
+        assert references() - before < 1000
