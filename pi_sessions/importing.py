@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAIN = "main"
 _PAGES_APART = 16_000
+_CACHE_KIB = 32_000
 _FILE_OF_SESSION = re.compile(r"_([A-Za-z0-9][A-Za-z0-9._-]*)\.jsonl$")
 
 
@@ -48,20 +49,24 @@ class CheckpointsApart:
     """`with store.checkpoints_apart():` SQLite's log is written back every 64 MB instead of every 4.
 
     For imports of many sessions: pages that change with each of them are then written back once instead of 16 times,
-    and the disk is waited for less often. Storing 200 MB takes 1.9 s instead of 2.5.
+    and the disk is waited for less often. Storing 200 MB takes 1.9 s instead of 2.5. The cache holds the index of ids
+    of some hundred thousand entries: importing 1 GB takes 2 s less of the processor.
     """
 
-    __slots__ = ("_before", "connection")
+    __slots__ = ("_before", "_cache_before", "connection")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
 
     def __enter__(self) -> None:
         self._before: int = self.connection.execute("pragma wal_autocheckpoint").fetchone()[0]
+        self._cache_before: int = self.connection.execute("pragma cache_size").fetchone()[0]
         self.connection.execute(f"pragma wal_autocheckpoint = {_PAGES_APART}")
+        self.connection.execute(f"pragma cache_size = -{_CACHE_KIB}")
 
     def __exit__(self, *_exception: object) -> None:
         self.connection.execute(f"pragma wal_autocheckpoint = {self._before}")
+        self.connection.execute(f"pragma cache_size = {self._cache_before}")
 
 
 class Importing(Origins):

@@ -388,13 +388,14 @@ def test_an_unchanged_source_still_becomes_the_current_session(tmp_path: Path) -
 
 
 def test_the_log_is_written_back_as_before_once_many_sessions_are_in(store: SessionStore, tmp_path: Path) -> None:
-    def pages() -> int:
-        found: int = store.connection.execute("pragma wal_autocheckpoint").fetchone()[0]
+    def setting(name: str) -> int:
+        found: int = store.connection.execute(f"pragma {name}").fetchone()[0]
         return found
 
-    before = pages()
+    before, cache = setting("wal_autocheckpoint"), setting("cache_size")
     with store.checkpoints_apart():
         take(store, tmp_path, *SEED)
-        assert pages() > 10 * before
-    assert pages() == before
+        assert setting("wal_autocheckpoint") > 10 * before
+        assert setting("cache_size") < cache < 0
+    assert (setting("wal_autocheckpoint"), setting("cache_size")) == (before, cache)
     assert store.verify() == []
