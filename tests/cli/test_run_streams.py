@@ -64,9 +64,7 @@ def test_under_nohup_a_run_outlives_its_terminal(person: Person) -> None:
 
 
 def test_a_reader_that_leaves_is_a_failure_that_is_told(person: Person) -> None:
-    first = {"text": "word and more", "calls": [{"name": "ls"}]}
-    second = {"text": "a b c d e f", "calls": [{"name": "ls"}], "paceMs": 150}
-    option = shlex.join(person.script(first, second, "never"))
+    option = shlex.join(person.script({"text": "word " * 20000}, pace_ms=0.01))
     done = typed(person, f"set -o pipefail; P run Hi {option} | head -c 3")
     assert (done.returncode, done.stdout) == (1, "wor")
     assert "Error: Cannot write the answer: Broken pipe" in done.stderr

@@ -19,11 +19,9 @@ COMMAND = Command(
     group="run",
     help="Ask a model and let it work to the end",
     details=(
-        "Begins a session unless told otherwise. What the model says goes to stdout, what it does meanwhile to stderr. "
-        "A terminal gets text as it comes; a file or a pipe gets each answer once it has ended well, so that a failed "
-        "attempt is never taken for the answer (--json gives everything as it comes). A word @FILE adds a text file or "
-        "a picture, - standard input. Everything is stored as it happens. Calls that nobody can approve get an error "
-        "result; paths outside the folder are refused. "
+        "Begins a session unless told otherwise. The answer's text goes to stdout as it comes, what the model does "
+        "meanwhile to stderr. A word @FILE adds a text file or a picture, - standard input. Everything is stored as it "
+        "happens. Calls that nobody can approve get an error result; paths outside the folder are refused. "
         "Ctrl-C ends the run; what was said so far stays. With --deferred the provider works on while nothing runs "
         "here (models over openai-responses); --recover continue waits for the answer, --recover close gives it up. "
         "--script FILE plays a model: a JSON list of steps, one for each request, each a text or an object such as "

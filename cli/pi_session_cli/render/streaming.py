@@ -1,7 +1,6 @@
 """A run as it happens: its text on stdout, its doings on stderr; or each event as a line of JSON.
 
-A terminal gets text as it comes. Anything else gets an answer's text once the answer has ended well, so that what came
-of failed attempts is never taken for an answer there: of the last one that failed it goes to stderr. Lines of JSON
+Text that was written cannot be taken back: when an answer fails after its beginning, stderr says so. Lines of JSON
 carry what was added, never the message so far, so a long answer stays linear.
 """
 
@@ -19,11 +18,11 @@ from pi_loop.events import (
     ToolExecutionStart,
     event_to_wire,
 )
-from pi_loop.runner_types import BranchDiverged, CompactionEnd, CompactionStart, RetryStart, RunEnd
+from pi_loop.runner_types import BranchDiverged, CompactionEnd, CompactionStart, RetryStart
 from pi_session_cli.render import write_json
 from pi_session_cli.render.log import call_line
 from pi_session_cli.render.safe import escapes, hide_strange, one_line, sentences
-from pi_sessions.messages import AssistantMessage, TextContent, block_texts
+from pi_sessions.messages import AssistantMessage, TextContent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from pi_loop.runner_types import RunnerEvent
 
 SHOWN_CHARS = 160
-LINE_END = "\n"
 CUT_OFF = "The answer was cut off at the token limit: ask for less, or let the model go on"
+FAILED = "The text before this is the beginning of an answer that failed"
 
 
 class RunPrinter:
@@ -44,7 +43,7 @@ class RunPrinter:
         stdout: Gets the text, or the lines of JSON.
         stderr: Gets the talk; None for none.
         as_json: Lines of JSON instead of text.
-        terminal: Whether stdout is one: it must not get what content would have it do, and need not wait.
+        terminal: Whether stdout is one, which must not get what content would have it do.
         gone: Called when whoever reads stdout has gone.
 
     Attributes:
@@ -62,7 +61,7 @@ class RunPrinter:
         self._gone = gone
         self._at_line_start = True
         self._held = ""
-        self._unfinished = ""
+        self._has_begun = False
         self.failure: OSError | None = None
         self.told: set[str] = set()
 
@@ -79,8 +78,7 @@ class RunPrinter:
 
     def _show(self, event: LoopEvent | RunnerEvent) -> None:
         if isinstance(event, MessageUpdate):
-            if self._terminal:
-                self._stream(event.assistant_message_event)
+            self._stream(event.assistant_message_event)
         elif isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
             self._end_answer(event.message)
         elif isinstance(event, ToolExecutionStart):
@@ -97,26 +95,21 @@ class RunPrinter:
             line = compaction_line(event)
             self.told.add(line)
             self._talk(line)
-        elif isinstance(event, RunEnd) and self._unfinished:
-            self._talk("What had come of the answer that did not end:")
-            self._talk_on(safe_text(self._unfinished))
-            self._unfinished = ""
 
     def _stream(self, event: AssistantMessageEvent) -> None:
         if isinstance(event, TextDelta):
+            self._has_begun = True
             self._write(event.delta)
         elif isinstance(event, TextEnd):
             self._end_line()
 
     def _end_answer(self, message: AssistantMessage) -> None:
         self._end_line()
-        if not self._terminal:
-            text = "".join(f"{part.removesuffix(LINE_END)}\n" for part in block_texts(message.content) if part)
-            failed = message.stop_reason in ("error", "aborted")
-            self._unfinished = text if failed else ""
-            self._write("" if failed else text)
         if message.stop_reason == "length":
             self._talk(CUT_OFF)
+        elif message.stop_reason == "error" and self._has_begun:
+            self._talk(FAILED)
+        self._has_begun = False
 
     def _write(self, text: str) -> None:
         if self._terminal:
@@ -145,12 +138,9 @@ class RunPrinter:
 
     def _talk(self, text: str) -> None:
         self._end_line()
-        self._talk_on(one_line(text, 2000) + "\n")
-
-    def _talk_on(self, text: str) -> None:
         if self._stderr is not None:
             with suppress(OSError):
-                self._stderr.write(text)
+                self._stderr.write(one_line(text, 2000) + "\n")
                 self._stderr.flush()
 
 
