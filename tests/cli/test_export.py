@@ -329,3 +329,19 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
     lines = "\n".join(json.dumps({"role": "user", "content": f"step {number}"}) for number in range(5000))
     shell.ok("append", "--json-lines", "-", stdin=lines.encode())
     return shell
+
+
+def test_a_file_for_another_program_comes_with_the_command_that_goes_on_with_it(shell: Terminal) -> None:
+    shell.cwd = str(shell.folder)
+    shell.ok("new")
+    shell.ok("append", "Hello")
+    named = json.loads(shell.ok("ls", "--json").out)["sessions"][0]["id"]
+    assert (
+        "Next: claude --resume 'my talk.jsonl'\n"
+        in shell.ok("export", "--format", "claude-code", "-o", "my talk.jsonl").err
+    )
+    told = shell.ok("export", "-o", "talk.codex.jsonl").err
+    folder = r"~/\.codex/sessions/\d{4}/\d\d/\d\d"
+    copied = rf"Next: mkdir -p ({folder}) && cp talk\.codex\.jsonl \1/rollout-[\dT-]{{19}}-{named}\.jsonl\n"
+    assert re.search(copied + rf" +codex resume {named}\n", told), told
+    assert "Next" not in shell.ok("export", "-o", "talk.jsonl").err

@@ -218,7 +218,28 @@ def run(
     path = os.path.join(ctx.place, os.path.expanduser(output))
     written, size = write_file(path, lines, force=force)
     told = {"sessionId": here.id, "file": path, "format": form.name, "lines": written, "bytes": size, **told}
-    return Answer("done", Done(told, (f"Wrote {written} lines ({size:,} bytes) to {output}",)), said, cut_off=cut_off)
+    done = Done(told, (f"Wrote {written} lines ({size:,} bytes) to {output}",))
+    return Answer("done", done, said, next_steps(ctx, form, here, output), cut_off=cut_off)
+
+
+def next_steps(ctx: Invocation, form: Form, session: Session, output: str) -> tuple[str, ...]:
+    """Return the command lines by which the program that a file is for goes on with it."""
+    import shlex
+
+    if form.name == "claude-code":
+        return (f"claude --resume {shlex.quote(output)}",)
+    if form.name != "codex":
+        return ()
+    from pi_sessions.formats.foreign_ids import as_uuid
+    from pi_sessions.times import format_time
+
+    # Codex finds a rollout by its folder and name.
+    thread, began = as_uuid(session.id), format_time(session.created_ms)[:19].replace(":", "-")
+    folder = f"{ctx.environ.get('CODEX_HOME') or '~/.codex'}/sessions/{began[:10].replace('-', '/')}"
+    return (
+        f"mkdir -p {folder} && cp {shlex.quote(output)} {folder}/rollout-{began}-{thread}.jsonl",
+        f"codex resume {thread}",
+    )
 
 
 def form_of(output: str | None, format: str | None) -> Form:
