@@ -87,11 +87,12 @@ def _chatgpt(path: str, size: int, nodes_each: int | None) -> None:
     """Write an account export: conversations of some nodes each, or a single one."""
     chance = Chance(3)
 
-    def node(number: int, role: str, text: str, is_last: bool) -> str:
-        message = {"id": f"n{number}", "author": {"role": role}, "create_time": START_MS / 1000 + number}
+    def node(talk: int, number: int, role: str, text: str, is_last: bool) -> str:
+        before, own, after = (f"c{talk}n{number + step}" for step in (-1, 0, 1))
+        message = {"id": own, "author": {"role": role}, "create_time": START_MS / 1000 + number}
         message |= {"content": {"content_type": "text", "parts": [text]}, "status": "finished_successfully"}
-        above = {"id": f"n{number}", "message": message, "parent": f"n{number - 1}" if number else None}
-        return f'"n{number}":{_ENCODE({**above, "children": [] if is_last else [f"n{number + 1}"]})}'
+        above = {"id": own, "message": message, "parent": before if number else None}
+        return f'"{own}":{_ENCODE({**above, "children": [] if is_last else [after]})}'
 
     def head(number: int) -> str:
         told = {"title": f"talk {number}", "create_time": START_MS / 1000, "conversation_id": f"c{number}"}
@@ -99,13 +100,13 @@ def _chatgpt(path: str, size: int, nodes_each: int | None) -> None:
 
     def conversation(number: int) -> str:
         said = zip(range(_NODES_OF_ONE), _said(chance), strict=False)
-        nodes = [node(place, *each, place == _NODES_OF_ONE - 1) for place, each in said]
-        return f'{head(number)}"n{_NODES_OF_ONE - 1}","mapping":{{{",".join(nodes)}}}}}'
+        nodes = [node(number, place, *each, place == _NODES_OF_ONE - 1) for place, each in said]
+        return f'{head(number)}"c{number}n{_NODES_OF_ONE - 1}","mapping":{{{",".join(nodes)}}}}}'
 
     if nodes_each is not None:
         _pieces(path, size, "[", (conversation(number) for number in count()), "]", ",")
         return
-    nodes = (node(number, *each, False) for number, each in enumerate(_said(chance)))
+    nodes = (node(0, number, *each, False) for number, each in enumerate(_said(chance)))
     _pieces(path, size, f'[{head(0)}null,"mapping":{{', nodes, "}}]", ",")
 
 
