@@ -89,7 +89,8 @@ class _Writer(ForeignWriter):
         }
         # Entry -> uuid of the record its children go on behind.
         self._end: dict[str, str | None] = {}
-        self._calls: dict[str, str] = {}
+        # Call id -> entry with the call -> uuid of its record.
+        self._calls: dict[str, dict[str, str]] = {}
         self._names: dict[str, str] = {}
         self._consumed: set[str] = set()
         self._named: object = None
@@ -279,7 +280,7 @@ class _Writer(ForeignWriter):
             content = [] if block is None else [block]
             at = self._chain(entry, "assistant", {"message": {**own, "content": content}, **rest}, part=part, mark=mark)
             if block is not None and block["type"] == "tool_use":
-                self._calls[block["id"]] = at
+                self._calls.setdefault(block["id"], {})[entry.id] = at
                 self._names[block["id"]] = block["name"]
 
     def _answer_blocks(self, message: JsonObject) -> list[JsonObject]:
@@ -313,10 +314,21 @@ class _Writer(ForeignWriter):
         own: JsonObject = {"message": {"role": "user", "content": [block]}}
         if message.get("details") is not None:
             own["toolUseResult"] = message["details"]
-        if call in self._calls:
-            own["sourceToolAssistantUUID"] = self._calls[call]
+        caller = self._caller(entry, call)
+        if caller is not None:
+            own["sourceToolAssistantUUID"] = caller
         read = {"timestamp": entry.time_ms, "toolName": self._names.get(call, "")}
         self._chain(entry, "user", {**own, **_rest(message)}, mark=marked(unlike(message, read), more))
+
+    def _caller(self, result: StoredEntry, call: str) -> str | None:
+        """Return the record of the nearest call above a result; call ids may come again."""
+        known = self._calls.get(call, {})
+        if len(known) < 2:
+            return next(iter(known.values()), None)
+        above = self.by_id.get(result.parent_id or "")
+        while above is not None and above.id not in known:
+            above = self.by_id.get(above.parent_id or "")
+        return None if above is None else known[above.id]
 
     def _custom_message(self, entry: StoredEntry) -> None:
         fields = entry.fields

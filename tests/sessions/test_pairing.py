@@ -1,10 +1,15 @@
 """Results find the call they answer by where they stand, also when ids come again."""
 
+import json
+from pathlib import Path
 from typing import Any
 
+from pi_sessions.formats.claude_code_writer import export_lines
+from pi_sessions.formats.exports import read_export
 from pi_sessions.formats.html.content import Calls
 from pi_sessions.offline_summary import commands
 from pi_sessions.pairing import results_by_call
+from pi_sessions.store import SessionStore
 
 
 def asks(*commands: str, id: str = "call_0") -> dict[str, Any]:
@@ -46,3 +51,36 @@ def test_the_page_tells_calls_with_one_id_apart_on_each_branch() -> None:
     assert [left.of("c")[1] for _ in range(3)] == ["second", "third", "third"]
     assert right.of("c")[1] == "first"
     assert right.of("unknown") == ("", "", "")
+
+
+def test_claude_code_is_told_the_call_on_the_results_own_branch(tmp_path: Path) -> None:
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        session = store.create_session()
+
+        def add(message: dict[str, Any], parent: str | None) -> str:
+            return store.append(session.id, {"type": "message", "message": message}, parent=parent).id
+
+        def calling(command: str, parent: str) -> str:
+            return add({**asks(command), "provider": "anthropic", "model": "claude"}, parent)
+
+        left = calling("left", add(USER, None))
+        # Left open on a branch that goes on with another call of the same id.
+        right = calling("right", add(USER, left))
+        add(result("right"), right)
+        leaf = add(result("left"), left)
+        export = read_export(store, store.session(session.id), leaf, whole_tree=True)
+    records = [json.loads(line) for line in export_lines(export)]
+    asked = {
+        block["input"]["command"]: record["uuid"]
+        for record in records
+        for block in record.get("message", {}).get("content", ())
+        if isinstance(block, dict) and block["type"] == "tool_use"
+    }
+    answered = {
+        json.dumps(record["message"]["content"][0]["content"]): record["sourceToolAssistantUUID"]
+        for record in records
+        if "sourceToolAssistantUUID" in record
+    }
+    assert len(answered) == 2
+    for word, uuid in asked.items():
+        assert [caller for text, caller in answered.items() if word in text] == [uuid]
