@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAIN = "main"
 _PAGES_APART = 16_000
-_CACHE_KIB = 32_000
+_CACHE_KIB = 16_000
 _FILE_OF_SESSION = re.compile(r"_([A-Za-z0-9][A-Za-z0-9._-]*)\.jsonl$")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pi_sessions.stored import JsonObject
 
 # Bytes of text a session may hold in memory; ordinary sessions never come near it.
-BUDGET = 24 << 20
+BUDGET = 12 << 20
 _MOST_RECORDS = 200
 _BLOCK = 1 << 18
 _SIZE = 8
