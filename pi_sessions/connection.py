@@ -222,10 +222,14 @@ def connect(
     try:
         version = _check_version(connection, path)
         if version < SCHEMA_VERSION:
-            if read_only:
-                raise StoreDamagedError(
-                    f"{path} is empty or of an older schema", hint="open it once with a command that writes"
+            if read_only and version == 0:
+                # As an interruption leaves it between the making of the file and the first transaction.
+                raise StoreNotFoundError(
+                    f"There is no store at {path} yet: the file is empty",
+                    hint="fill it with: pi-session import PATH, or: pi-session new",
                 )
+            if read_only:
+                raise StoreDamagedError(f"{path} is of an older schema", hint="open it once with a command that writes")
             _upgrade(connection, path, busy_timeout_s)
         if not read_only:
             connection.execute("pragma foreign_keys = on")

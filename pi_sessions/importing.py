@@ -369,14 +369,7 @@ class Importing(Origins):
         )  # fmt: skip
         number: int = cursor.lastrowid  # type: ignore[assignment]
         merge.come.write(self.connection, number)
-        self.connection.executemany(
-            "insert into repairs(import, line, code, message, key, original, lost) values(?, ?, ?, ?, ?, ?, ?)",
-            (
-                (number, it.line, it.code, it.message, merge.key_of(it.entry_id), it.original, lost)
-                for lost, items in ((0, parsed.repairs), (1, parsed.losses))
-                for it in items
-            ),
-        )
+        self._remember_findings(number, parsed, merge.key_of)
 
     def _fact(self, sid: int, name: str) -> object:
         return Journal(self.connection).current("fact", sid, name)

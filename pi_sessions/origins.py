@@ -13,8 +13,14 @@ from pi_sessions.results import Origin
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
 
     from pi_sessions.formats.parsed import ParsedSession
+
+
+# What a row of `repairs` is about, in its column `lost`. Of what was kept as custom entries a row names the kind as its
+# code and how many there were as its line.
+_REPAIRED, _LOST, _UNKNOWN, _KEPT = range(4)
 
 
 class KnownSource(Record):
@@ -37,7 +43,8 @@ class EarlierImport(Record):
     Attributes:
         removed: The person removed the session since.
         lines, entries: What the source held.
-        repairs, losses: (line, code, message) of each.
+        repairs, losses, unknown: (line, code, message) of each, as in `ParsedSession`.
+        kept: (kind, how many) of the records that are kept as custom entries.
     """
 
     session_id: str
@@ -46,6 +53,8 @@ class EarlierImport(Record):
     entries: int
     repairs: tuple[tuple[int | None, str, str], ...]
     losses: tuple[tuple[int | None, str, str], ...]
+    unknown: tuple[tuple[int | None, str, str], ...] = ()
+    kept: tuple[tuple[str, int], ...] = ()
 
 
 class Origins(OperationLog):
@@ -96,10 +105,29 @@ class Origins(OperationLog):
             told = self.connection.execute(
                 "select lost, line, code, message from repairs where import = ?", (number,)
             ).fetchall()
-            mended = tuple((line, code, message) for lost, line, code, message in told if not lost)
-            losses = tuple((line, code, message) for lost, line, code, message in told if lost)
-            found.append(EarlierImport(session_id, deleted is not None, lines, entries, mended, losses))
+            items: dict[int, list[tuple[int | None, str, str]]] = {}
+            for sort, line, code, message in told:
+                items.setdefault(sort, []).append((line, code, message))
+            repairs, losses, unknown = (tuple(items.get(sort, ())) for sort in (_REPAIRED, _LOST, _UNKNOWN))
+            kept = tuple((kind, count or 0) for count, kind, _message in items.get(_KEPT, ()))
+            removed = deleted is not None
+            found.append(EarlierImport(session_id, removed, lines, entries, repairs, losses, unknown, kept))
         return found
+
+    def _remember_findings(
+        self, number: int, parsed: ParsedSession, key_of: Callable[[str | None], int | None]
+    ) -> None:
+        """Remember what an import found beside its entries, for the reports of imports to come."""
+        sorts = ((_REPAIRED, parsed.repairs), (_LOST, parsed.losses), (_UNKNOWN, parsed.unknown))
+        rows: list[tuple[object, ...]] = [
+            (number, it.line, it.code, it.message, key_of(it.entry_id), it.original, sort)
+            for sort, items in sorts
+            for it in items
+        ]
+        rows += [(number, count, kind, "", None, None, _KEPT) for kind, count in parsed.kept]
+        self.connection.executemany(
+            "insert into repairs(import, line, code, message, key, original, lost) values(?, ?, ?, ?, ?, ?, ?)", rows
+        )
 
     def _link_child(self, sid: int, parsed: ParsedSession) -> None:
         """Say which session and which tool call a subagent's conversation belongs to."""

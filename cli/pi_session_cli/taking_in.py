@@ -97,14 +97,18 @@ class Intake:
                 return
         try:
             stamp = format.stamp(path)
+            told_whole = True
             for parsed in format.read(path):
                 if not parsed.has_begun():
+                    # It is not stored, and what was lost of it would be told only once.
+                    told_whole = told_whole and not (parsed.repairs or parsed.losses)
                     yield waiting_report(parsed)
                     continue
                 place = self.place if parsed.child_of is None else None
                 result = store.import_session(parsed, place=place, restore=self.restore)
                 yield report_of(parsed, result)
-            store.remember_source(path, KnownSource(format.name, format.importer, stamp))
+            if told_whole:
+                store.remember_source(path, KnownSource(format.name, format.importer, stamp))
         except StoreError:
             raise
         except PiSessionError as error:
@@ -141,12 +145,12 @@ def size_of(source: Found) -> int:
 
 
 def default_places(ctx: Invocation) -> list[str]:
-    """Return the places of all tools that exist on this machine."""
+    """Return the places where the tools keep sessions, existing or not."""
     from pi_sessions.formats.registry import FORMATS
 
     home = ctx.environ.get("HOME") or os.path.expanduser("~")
     found = [place for format in FORMATS for place in format.places(home, ctx.environ)]
-    return [place for place in dict.fromkeys(found) if os.path.exists(place)]
+    return list(dict.fromkeys(found))
 
 
 def watched_lines(

@@ -18,6 +18,7 @@ from pi_sessions.formats.watching import Watcher
 from pi_sessions.results import ImportResult
 from pi_sessions.store import SessionStore
 from tests.cli.launcher import Stream, Terminal
+from tests.sessions.foreign import database
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 FORMATS = FIXTURES / "formats"
@@ -124,6 +125,62 @@ def test_losses_give_exit_code_1_each_time(shell: Terminal) -> None:
     assert "line 14: the last line is cut off" in again.out
     assert first.lines[-1].startswith("1 file, 9 entries added")
     assert again.lines[-1].startswith("1 file, 0 entries added")
+
+
+def test_a_repeated_import_reports_the_same_totals(shell: Terminal) -> None:
+    """Also of a session that is not stored, since nothing was said in what is left of it."""
+    folder = shell.folder / "mixed"
+    shutil.copytree(FORMATS / "codex" / "sessions", folder / "codex")
+    path = database(folder, "opencode/database.sql", name="opencode.db")
+    raw = bytearray(Path(path).read_bytes())
+    raw[3 * 4096 : 3 * 4096 + 64] = b"x" * 64
+    Path(path).write_bytes(raw)
+    told = [json.loads(shell.run("import", str(folder), "--json").out) for _ in range(2)]
+    first, again = (each["totals"] for each in told)
+    assert any(each["status"] == "waiting" and each["losses"] for each in told[0]["files"])
+    assert first["unknown"] > 2
+    assert first["kept"] > 2
+    assert first["losses"] > 0
+    for name in ("kept", "unknown", "repairs", "losses", "refused"):
+        assert first[name] == again[name], name
+    shutil.rmtree(folder / "codex")
+    shutil.copytree(FORMATS / "codex" / "sessions", folder / "codex")
+    read_again = json.loads(shell.run("import", str(folder), "--json").out)["totals"]
+    assert (read_again["kept"], read_again["unknown"]) == (first["kept"], first["unknown"])
+
+
+def test_where_nothing_is_found_it_says_where_it_looked(shell: Terminal) -> None:
+    home = shell.folder / "empty-home"
+    home.mkdir()
+    ran = shell.run("import", "--all", "--yes", env={"HOME": str(home)})
+    assert ran.code == 0
+    assert "None of the known tools keeps sessions here" in ran.err
+    for place in (".claude/projects", ".codex/sessions", ".pi/agent/sessions", ".gemini/tmp"):
+        assert str(home / place) in ran.err
+    assert not Path(shell.env["PI_SESSION_DB"]).exists()
+
+
+@pytest.mark.parametrize("place", ["nowhere/report.json", ".", "src.jsonl/report.json"])
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_imported(place: str, shell: Terminal) -> None:
+    source = shell.folder / "src.jsonl"
+    source.write_text(pi_lines())
+    ran = shell.run("import", str(source), "--report", str(shell.folder / place))
+    assert ran.code == 1
+    assert "Cannot write the report" in ran.err
+    assert not Path(shell.env["PI_SESSION_DB"]).exists()
+
+
+def test_a_store_file_left_empty_by_an_interruption_is_said_to_be_empty_and_filled(shell: Terminal) -> None:
+    Path(shell.env["PI_SESSION_DB"]).touch()
+    ran = shell.run("ls")
+    assert ran.code == 3
+    assert "There is no store" in ran.err
+    assert "the file is empty" in ran.err
+    assert "pi-session import" in ran.err
+    source = shell.folder / "src.jsonl"
+    source.write_text(pi_lines())
+    shell.ok("import", str(source))
+    assert "hello" in shell.ok("ls", "--all").out
 
 
 def test_a_zipped_export_is_read_once(shell: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

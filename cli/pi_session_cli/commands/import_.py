@@ -86,9 +86,12 @@ def run(
         raise UsageError("--watch goes with paths and --all only", hint="import once with these options, then watch")
     if not paths and not all and not watch:
         raise UsageError("There is nothing to import", hint="name files or folders, or find everything: import --all")
-    wanted = [whole_path(ctx, path) for path in paths] or default_places(ctx)
+    usual = [] if paths else default_places(ctx)
+    wanted = [whole_path(ctx, path) for path in paths] or [place for place in usual if os.path.exists(place)]
     if report is not None:
         check_report(ctx, report)
+    if all and not watch and not wanted:
+        return nowhere(ctx, usual, report, dry_run)
     if watch:
         return watching(ctx, wanted)
     if dry_run:
@@ -182,6 +185,14 @@ def answer(
     return Answer("imported", told, tuple(said), after, code)
 
 
+def nowhere(ctx: Invocation, places: list[str], report: str | None, dry_run: bool) -> Answer:
+    """Return the report on a machine where no tool keeps anything, with the places that were looked at."""
+    told = answer([], ctx, report, dry_run=dry_run)
+    looked = "None of the known tools keeps sessions here; looked for: " + ", ".join(places)
+    said = (looked, "To import from elsewhere, name files or folders", *told.said)
+    return Answer(told.view, told.data, said, told.next, told.code)
+
+
 def rehearse(ctx: Invocation, wanted: list[str], restore: bool) -> list[FileReport]:
     """Report what an import would do; the store is left as it is, or not made at all."""
     import tempfile
@@ -221,11 +232,26 @@ def check_report(ctx: Invocation, path: str) -> None:
     """Refuse to write a report over anything but an earlier report, before anything is imported.
 
     Raises:
-        TargetError: there is another file, perhaps the very source.
+        TargetError: there is another file, perhaps the very source, or nothing can be written there.
     """
     meant = whole_path(ctx, path)
+    if os.path.isdir(meant):
+        raise TargetError(f"Cannot write the report to {path}: it is a directory", hint="name a file in it")
+    if not os.path.exists(meant):
+        folder = os.path.dirname(meant)
+        if not os.path.isdir(folder):
+            reason = "there is no such folder"
+        elif not os.access(folder, os.W_OK):
+            reason = "its folder may not be written"
+        else:
+            return
+        hint = "name a file in another folder; nothing was imported"
+        raise TargetError(f"Cannot write the report to {path}: {reason}", hint=hint)
     if not os.path.isfile(meant):
+        # A terminal or a pipe.
         return
+    if not os.access(meant, os.W_OK):
+        raise TargetError(f"Cannot write the report to {path}: it may not be written", hint="name another file")
     try:
         with open(meant, encoding="utf-8", errors="replace") as file:
             begins = file.read(len(REPORT_BEGINS))

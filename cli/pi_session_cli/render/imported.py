@@ -89,11 +89,19 @@ def waiting_report(parsed: ParsedSession) -> FileReport:
 
 def unchanged_report(path: str, format: str, earlier: EarlierImport) -> FileReport:
     """Return the report on a session whose source has not changed since it was imported."""
-    mended, lost = (tuple(Repair(*each) for each in found) for found in (earlier.repairs, earlier.losses))
-    status = "removed" if earlier.removed else "unchanged"
-    shared = 0 if earlier.removed else earlier.entries
+    told = (earlier.repairs, earlier.losses, earlier.unknown)
+    mended, lost, unknown = (tuple(Repair(*each) for each in found) for found in told)
     return FileReport(
-        path, status, earlier.session_id, shared=shared, lines=earlier.lines, repairs=mended, losses=lost, format=format
+        path,
+        "removed" if earlier.removed else "unchanged",
+        earlier.session_id,
+        shared=0 if earlier.removed else earlier.entries,
+        lines=earlier.lines,
+        repairs=mended,
+        losses=lost,
+        format=format,
+        kept=earlier.kept,
+        unknown=unknown,
     )
 
 
