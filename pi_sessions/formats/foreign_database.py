@@ -13,6 +13,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 
 from pi_sessions.errors import SourceError
@@ -32,6 +33,14 @@ MAGIC = b"SQLite format 3\0"
 _WAL_BYTES = slice(18, 20)
 
 
+_DAMAGED = "get or copy it once more; nothing was stored"
+_DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class DamagedDatabaseError(SourceError):
+    """A database is so damaged that nothing can be read of it."""
+
+
 class ForeignDatabase:
     """A database opened for reading; a context manager.
 
@@ -44,6 +53,7 @@ class ForeignDatabase:
         mtime_ms: Time of the newest of its files (Unix milliseconds).
 
     Raises:
+        DamagedDatabaseError: not even its tables can be told.
         SourceError: it is missing, may not be read, or is no database.
     """
 
@@ -69,6 +79,10 @@ class ForeignDatabase:
                 self.columns = self._tables()
         except (sqlite3.Error, UnicodeDecodeError) as error:
             self.close()
+            if _is_damage(error):
+                raise DamagedDatabaseError(
+                    f"{path} is a damaged or cut-off database ({error})", hint=_DAMAGED
+                ) from error
             raise SourceError(f"{path} cannot be read as a database: {error}") from error
         except OSError as error:
             self.close()
@@ -240,11 +254,43 @@ def tables_of(path: str, head: bytes) -> dict[str, frozenset[str]]:
     """
     if not head.startswith(MAGIC):
         return {}
+    columns, _error = _tables_of(path, _state(path))
+    return columns
+
+
+def why_unreadable(path: str) -> SourceError | None:
+    """Return what keeps a database from being read, None when its tables can be told."""
+    _columns, error = _tables_of(path, _state(path))
+    return error
+
+
+# Each format in turn asks for the tables of the same file, and a damaged one is copied to be read.
+@lru_cache(maxsize=1)
+def _tables_of(path: str, state: tuple[object, ...]) -> tuple[dict[str, frozenset[str]], SourceError | None]:
     try:
         with ForeignDatabase(path) as database:
-            return database.columns
-    except SourceError:
-        return {}
+            return database.columns, None
+    except SourceError as error:
+        return {}, error
+
+
+def _state(path: str) -> tuple[object, ...]:
+    """Return what changes when a database does."""
+    found: list[object] = []
+    for end in ("", "-wal", "-journal"):
+        try:
+            status = os.stat(path + end)
+        except (OSError, ValueError):
+            found.append(None)
+        else:
+            found += [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    return tuple(found)
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether it is the file that SQLite failed on, and not somebody who holds it or rights that are missing."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+    return code & 0xFF in _DAMAGE_CODES
 
 
 class RowCount:

@@ -47,6 +47,7 @@ _BESIDE_SESSIONS = re.compile(
     r"(^|/)(\.claude/(?!projects/)|\.codex/(?!sessions/|archived_sessions/)|\.gemini/(?!tmp/)|\.pi/(?!agent/sessions/))"
 )
 _ACCOUNT_EXPORT = re.compile(r"(^|/)conversations(-\d+)?\.json$")
+_TOOLS_DATABASE = re.compile(r"(^|/)(opencode[^/]*|sessions|logs)\.db$")
 
 
 class Format(Record):
@@ -148,11 +149,14 @@ class Found(Record):
     Attributes:
         format: Whose sessions it holds; None when it is nobody's.
         reason: Why it is nobody's.
+        broken: It may well be somebody's, and is told of wherever it lies: a damaged database, one with the name of a
+            tool's own that cannot be read, or a damaged archive.
     """
 
     path: str
     format: Format | None
     reason: str | None = None
+    broken: bool = False
 
 
 def format_named(name: str) -> Format | None:
@@ -212,9 +216,9 @@ def identify(path: str) -> Found:
         with open_source(path) as file:
             head = file.read(HEAD_BYTES)
     except SourceError as error:
-        return Found(path, None, f"{error.message} ({error.hint})" if error.hint else error.message)
+        return _unreadable(path, error)
     except OSError as error:
-        return Found(path, None, f"{path} cannot be read: {error.strerror or error}")
+        return _unreadable(path, SourceError(f"{path} cannot be read: {error.strerror or error}"))
     if not head:
         cut = inner_name(path) != path and source_size(path) > 0
         return Found(path, None, f"{path} is cut off so early that nothing is in it" if cut else f"{path} is empty")
@@ -238,7 +242,7 @@ def identify(path: str) -> Found:
         if kind is not None:
             return Found(path, each if kind == SESSION else None)
     if head.startswith(DATABASE):
-        return Found(path, None, _whose_database(path, head))
+        return _nobodys_database(path, head)
     if (ending := ending_for(head)) is not None:
         return Found(path, None, f"{path} is compressed (give it the ending {ending}, or unpack it)")
     from pi_sessions.formats.pi_files import reason_against
@@ -252,11 +256,22 @@ def stumbled(path: str, error: Exception) -> str:
     return f"{path}: internal error reading it ({type(error).__name__}: {error})"
 
 
-def _whose_database(path: str, head: bytes) -> str:
+def _nobodys_database(path: str, head: bytes) -> Found:
     """Return why a database is nobody's source."""
+    from pi_sessions.formats.foreign_database import DamagedDatabaseError, why_unreadable
+
     if int.from_bytes(head[APPLICATION_ID_BYTES], "big") == APPLICATION_ID:
-        return f"{path} is a store of pi-session itself (open it with --db)"
-    return f"{path} is an SQLite database of a program that is not known here"
+        return Found(path, None, f"{path} is a store of pi-session itself (open it with --db)")
+    error = why_unreadable(path)
+    if error is None:
+        return Found(path, None, f"{path} is an SQLite database of a program that is not known here")
+    return _unreadable(path, error, broken=isinstance(error, DamagedDatabaseError))
+
+
+def _unreadable(path: str, error: SourceError, *, broken: bool = False) -> Found:
+    """Return the refusal of a file that cannot be read; one with the name of a tool's database counts as broken."""
+    broken = broken or _TOOLS_DATABASE.search(path) is not None
+    return Found(path, None, f"{error.message} ({error.hint})" if error.hint else error.message, broken=broken)
 
 
 def find_sources(paths: Iterable[str], *, known: Callable[[str], Format | None] = lambda path: None) -> Iterator[Found]:
@@ -267,8 +282,8 @@ def find_sources(paths: Iterable[str], *, known: Callable[[str], Format | None] 
         known: Returns the format of a source that is known not to have changed, so that it need not be opened.
 
     Yields:
-        Sources, and each file that is none with the reason: those named directly, and files below a folder whose name
-        ends in `.jsonl`. Companion files of a tool are left out.
+        Sources, and each file that is none with the reason: those named directly, files below a folder whose name
+        ends in `.jsonl`, and what is broken there. Companion files of a tool are left out.
     """
     met: set[str] = set()
     for path in paths:
@@ -355,7 +370,8 @@ def _walk(folder: str, known: Callable[[str], Format | None]) -> Iterator[Found]
                 yield from _in_archive(os.path.join(place, name), known, is_named=False)
             elif _is_worth_a_look(name, there):
                 found = _known_or_identified(os.path.join(place, name), known)
-                if found.format is not None or (found.reason is not None and inner_name(name).endswith(".jsonl")):
+                told = found.broken or (found.reason is not None and inner_name(name).endswith(".jsonl"))
+                if found.format is not None or told:
                     yield found
     yield from refused
 
@@ -385,8 +401,8 @@ def _in_archive(path: str, known: Callable[[str], Format | None], *, is_named: b
     try:
         members = archives().members(path)
     except SourceError as error:
-        if is_named:
-            yield Found(path, None, f"{error.message} ({error.hint})" if error.hint else error.message)
+        if is_named or _is_archive(path):
+            yield _unreadable(path, error, broken=True)
         return
     except MemoryError:
         raise

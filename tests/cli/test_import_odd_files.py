@@ -1,15 +1,17 @@
 """`import` of files with values nobody expects: the other files come in, and the odd one is named."""
 
 import json
+import os
 import shutil
 import sqlite3
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pi_sessions.formats import message_lists_sources
+from pi_sessions.formats import foreign_database, message_lists_sources
 from pi_sessions.formats.registry import identify
 from tests.cli.launcher import Terminal
 from tests.sessions.foreign import FORMATS, database, read_all
@@ -95,6 +97,57 @@ def test_a_reader_that_fails_costs_its_file_only(shell: Terminal, monkeypatch: p
     (refused,) = (each for each in told["files"] if each["status"] == "refused")
     assert "chat.json: internal error reading it (KeyError: 'surprise')" in refused["reason"]
     assert told["totals"]["sessions"] > 0
+
+
+def test_broken_archives_and_databases_in_a_folder_are_told_of(shell: Terminal) -> None:
+    """What belongs to other programs stays unmentioned, as long as it can be told that it does."""
+    folder = shell.folder / "mixed"
+    folder.mkdir()
+    shutil.copy(FORMATS / "messages" / "chat.json", folder / "chat.json")
+    for name, dump in (("opencode.db", "opencode/database.sql"), ("other-name.db", "goose/sessions.sql")):
+        path = Path(database(folder, dump, name=name))
+        path.write_bytes(path.read_bytes()[:-9000])
+    (folder / "first-bytes.db").write_bytes((folder / "opencode.db").read_bytes()[:3000])
+    with zipfile.ZipFile(folder / "cut.zip", "w") as archive:
+        archive.write(FORMATS / "chatgpt" / "conversations.json", "conversations.json")
+    (folder / "cut.zip").write_bytes((folder / "cut.zip").read_bytes()[:-200])
+    os.mkfifo(folder / "sessions.db")
+    with sqlite3.connect(folder / "unrelated.db") as unrelated:
+        unrelated.execute("create table t(x)")
+    unrelated.close()
+    (folder / "no-database.db").write_bytes(b"something else")
+    (folder / "no-archive.zip").write_bytes(b"PK but nothing more")
+    (folder / "empty.db").touch()
+    ran = shell.run("import", str(folder), "--json")
+    assert ran.code == 1
+    told = json.loads(ran.out)
+    reasons = {Path(each["path"]).name: each["reason"] for each in told["files"] if each["status"] == "refused"}
+    assert reasons.keys() == {"opencode.db", "other-name.db", "first-bytes.db", "cut.zip", "sessions.db"}
+    for name in ("opencode.db", "other-name.db", "first-bytes.db"):
+        assert "is a damaged or cut-off database" in reasons[name]
+        assert "is a damaged or cut-off database" in shell.run("import", str(folder / name)).out
+    assert "is a damaged or cut-off zip archive" in reasons["cut.zip"]
+    assert "is not a regular file" in reasons["sessions.db"]
+    assert told["totals"]["sessions"] == 1
+    assert [each["reason"] for each in json.loads(shell.run("import", str(folder), "--json").out)["files"][:5]] == [
+        each["reason"] for each in told["files"][:5]
+    ]
+
+
+def test_a_database_that_somebody_holds_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(database(tmp_path, "goose/sessions.sql", name="sessions.db"))
+
+    def held(*_: object) -> sqlite3.Connection:
+        error = sqlite3.OperationalError("database is locked")
+        error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        raise error
+
+    monkeypatch.setattr(foreign_database, "_connect", held)
+    found = identify(str(path))
+    assert found.reason == f"{path} cannot be read as a database: database is locked"
+    assert found.broken, "it has the name of goose's database"
+    other = path.rename(tmp_path / "places.db")
+    assert not identify(str(other)).broken
 
 
 def test_our_own_json_comes_back_in_another_store(shell: Terminal) -> None:
