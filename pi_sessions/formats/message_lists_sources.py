@@ -26,12 +26,14 @@ from pi_sessions.formats.json_items import JsonItems, Parts
 from pi_sessions.formats.json_lines import JsonLines
 from pi_sessions.formats.message_lists import IMPORTER, is_conversation, is_message
 from pi_sessions.formats.message_lists_items import MessageList, opening_of
+from pi_sessions.formats.parsed import Tally
 from pi_sessions.formats.pi_reader import open_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pi_sessions.formats.building import SessionBuilder
     from pi_sessions.formats.parsed import ParsedSession
     from pi_sessions.stored import JsonObject
 
@@ -94,7 +96,7 @@ def read_json(path: str) -> Iterator[ParsedSession]:
     single: MessageList | None = None
     rows = RowCount()
     opening: list[JsonObject] = []
-    count = 0
+    count = known = 0
     if _is_nested(path):
         yield from _read_nested(path, ids)
         return
@@ -108,10 +110,11 @@ def read_json(path: str) -> Iterator[ParsedSession]:
         single = single or MessageList(path, IMPORTER, model=text_of(item.value.get("model")))
         for value in [item.value] if item.parts is None else item.parts:
             number = rows.take(value)
+            known += is_message(value)
             single.take(value, number)
             if len(opening) < 8:
                 opening.append(value)
-    if single is not None and rows.rows:
+    if single is not None and rows.rows and (known or count):
         single.flush()
         single.builder.repairs += items.repairs
         single.builder.losses += items.losses
@@ -150,33 +153,88 @@ def read_lines(path: str) -> Iterator[ParsedSession]:
     single = MessageList(path, IMPORTER)
     opening: list[JsonObject] = []
     last: ParsedSession | None = None
-    known = 0
+    known = lists = last_line = 0
     for line, record in lines:
         if is_conversation(record):
             lines.use(line, "entries")
             if last is not None:
                 yield last
-            last = _conversation(path, ids, record, RowCount(), lines.mtime_ms)
+            last = _conversation(path, ids, record, _LineOf(line, counts=line != last_line), lines.mtime_ms)
+            lists += line != last_line
+            last_line = line
             continue
         known += is_message(record)
         lines.use(line, "skipped")
         single.take(record, line)
         if len(opening) < 8:
             opening.append(record)
-    if opening:
-        single.flush()
-        for line in single.builder.lines:
-            lines.use(line, "entries")
-        if last is not None:
-            yield last
-        if not known and last is None:
-            raise SourceError(f"{path} holds no message")
-        yield single.builder.finish_lines(lines, id=ids.of({}, opening), leaf=single.leaf)
-    elif last is not None:
-        losses, repairs = (*last.losses, *lines.losses), (*last.repairs, *lines.repairs)
-        yield last.replace(losses=losses, repairs=repairs)
-    else:
+    if not known and last is None:
         raise SourceError(f"{path} holds no message")
+    single.flush()
+    for line in single.builder.lines:
+        lines.use(line, "entries")
+    # Each list has told of its own line.
+    told = lines.tally()
+    rest = told.replace(lines=told.lines - lists, entries=told.entries - lists)
+    if not opening:
+        assert last is not None
+        yield _with_rest(last, lines, rest)
+        return
+    if last is not None:
+        yield last
+    single.builder.repairs += lines.repairs
+    single.builder.losses += lines.losses
+    yield single.builder.finish(
+        id=ids.of({}, opening),
+        leaf=single.leaf,
+        tally=rest,
+        digest=lines.digest,
+        size=lines.size,
+        mtime_ms=lines.mtime_ms,
+    )
+
+
+class _LineOf(RowCount):
+    """The items of a list that lies on one line of a file: all of them are of that line.
+
+    Args:
+        line: The line.
+        counts: No other list has told of the line.
+    """
+
+    def __init__(self, line: int, *, counts: bool) -> None:
+        super().__init__()
+        self._line = line
+        self._counts = counts
+
+    def take(self, row: object, *, header: bool = False) -> int:
+        super().take(row)
+        return self._line
+
+    def told(self, builder: SessionBuilder, mtime_ms: int) -> JsonObject:
+        entries = int(self._counts and bool(builder.entries))
+        lost = int(self._counts and not entries and bool(builder.losses))
+        lines = int(self._counts)
+        skipped = lines - entries - lost
+        tally = Tally(lines=lines, header=0, entries=entries, facts=0, blank=0, skipped=skipped, lost=lost)
+        return {"tally": tally, "digest": self._hash.hexdigest(), "size": self.size, "mtime_ms": mtime_ms}
+
+
+def _with_rest(last: ParsedSession, lines: JsonLines, rest: Tally) -> ParsedSession:
+    """Return the last session of a file, with what is to be told of all lines that hold no session."""
+    own = last.tally
+    tally = Tally(
+        lines=own.lines + rest.lines,
+        header=own.header + rest.header,
+        entries=own.entries + rest.entries,
+        facts=own.facts + rest.facts,
+        blank=own.blank + rest.blank,
+        skipped=own.skipped + rest.skipped,
+        lost=own.lost + rest.lost,
+    )
+    losses, repairs = (*last.losses, *lines.losses), (*last.repairs, *lines.repairs)
+    told: ParsedSession = last.replace(losses=losses, repairs=repairs, lines_read=tally.lines, tally=tally)
+    return told
 
 
 def read_database(path: str) -> Iterator[ParsedSession]:

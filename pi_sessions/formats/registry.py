@@ -245,6 +245,8 @@ def identify(path: str) -> Found:
         return _nobodys_database(path, head)
     if (ending := ending_for(head)) is not None:
         return Found(path, None, f"{path} is compressed (give it the ending {ending}, or unpack it)")
+    if inner_name(path).endswith(".json"):
+        return Found(path, None, f"{path} is no session file of a known kind: there is no conversation in it")
     from pi_sessions.formats.pi_files import reason_against
 
     reason = reason_against(path) or f"{path} holds no session"

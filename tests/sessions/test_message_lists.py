@@ -89,6 +89,30 @@ def test_conversations_of_one_file_are_sessions_of_their_own(store: SessionStore
     assert all(store.import_session(session).unchanged for session in sessions.values())
 
 
+def test_each_line_of_a_file_is_counted_once_and_named_as_the_origin(tmp_path: Path, store: SessionStore) -> None:
+    lines = (FOLDER / "fine-tune.jsonl").read_text("utf-8").splitlines()
+    path = tmp_path / "tuned.jsonl"
+    glued = lines[0] + lines[1].replace("word 2", "word 3")
+    path.write_text("\n".join([lines[0], "", lines[1][:60], "[1]", lines[3], glued, '{"messages": [{"role": "u']))
+    sessions = read_all("messages", path)
+    assert [session.lines_read for session in sessions.values()] == [1, 1, 1, 4]
+    assert sum(session.lines_read for session in sessions.values()) == 7
+    told = [session.tally for session in sessions.values()]
+    assert all(each.adds_up() for each in told)
+    assert (told[-1].entries, told[-1].blank, told[-1].lost, told[-1].skipped) == (0, 1, 2, 1)
+    batch = sessions["batch-1"]
+    assert set(batch.lines) == {5}
+    stored = store.import_session(batch)
+    origin = store.origin(stored.session.id, batch.entries[0].id)
+    assert origin is not None
+    assert origin.line == 5
+    # Messages by themselves are a session of their own, which tells of everything but the lists' lines.
+    path.write_text("\n".join([*lines, '{"role": "user", "content": "and I"}', ""]) + "\n")
+    mixed = read_all("messages", path)
+    assert sum(session.lines_read for session in mixed.values()) == 6
+    assert list(mixed.values())[-1].tally.entries == 1
+
+
 def test_messages_one_per_line_have_their_times() -> None:
     session = one("one-per-line.jsonl")
     assert [entry.timestamp for entry in session.entries] == ["2026-09-01T10:00:00.000Z", "2026-09-01T10:00:05.000Z"]
@@ -143,6 +167,52 @@ def test_other_json_is_nobodys(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         assert identify(str(tmp_path / name)).format is None
     assert [found for found in find_sources([str(tmp_path)]) if found.format] == []
+
+
+LISTED = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"name": "a case", "request": LISTED, "status": 200},
+        {"context": {"messages": []}, "cases": [LISTED, LISTED]},
+        {"input": [{"a": 1}], "about": {"role": "user", "content": "x"}},
+        {"messages": [{"text": "no role"}], "settings": {"role": "system"}},
+        {"text": '"messages": [{"role": "user", "content": "quoted"}]'},
+        {"text": "long" * 40_000, "inner": LISTED},
+        {"inner": {**LISTED, "text": "long" * 40_000}},
+    ],
+)
+def test_json_with_messages_further_inside_is_no_list(tmp_path: Path, value: object) -> None:
+    path = tmp_path / "case.json"
+    for indent in (None, 1):
+        path.write_text(json.dumps(value, indent=indent))
+        found = identify(str(path))
+        assert found.format is None
+        assert found.reason == f"{path} is no session file of a known kind: there is no conversation in it"
+        assert list(find_sources([str(tmp_path)])) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"model": "m", "tools": [{"input": [{"a": 1}]}], **LISTED}),
+        json.dumps({"custom_id": "1", "body": {"model": "m", **LISTED}}),
+        json.dumps({"input": [{"type": "function_call", "call_id": "c", "name": "n", "arguments": "{}"}]}),
+        json.dumps({"about": 1}) + "\n" + json.dumps(LISTED),
+        json.dumps({"messages": [{"role": "user", "content": "long" * 40_000}]}),
+        json.dumps(LISTED)[:60],
+        '{"model": "m" "max": 1, ' + json.dumps(LISTED)[1:],
+    ],
+)
+def test_lists_in_all_their_places_are_found(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "list.json"
+    path.write_text(text)
+    found = identify(str(path))
+    assert found.format is not None, found.reason
+    assert found.format.name == "messages"
+    assert any(session.has_begun() for session in found.format.read(str(path)))
 
 
 def test_branches_of_openai_agents_are_one_tree(tmp_path: Path) -> None:
