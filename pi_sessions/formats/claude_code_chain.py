@@ -260,15 +260,17 @@ class Chain:
         shown = records.user_content(content)
         mark = mark_of(record)
         if isinstance(mark.get("customType"), str):
+            shown = mark.get("content", shown)
             fields = {"customType": mark["customType"], "content": shown, "display": bool(mark.get("display"))}
             if mark.get("details") is not None:
                 fields["details"] = mark["details"]
             self._note(node, self.builder.add("custom_message", fields, **where), appendage=False)
-        elif kind is not None:
+        elif kind is not None and mark.get("said") is not True:
             if kind == "command" and self.command is None:
                 self.command = records.command_title(content)
-            shown_to_people = kind in ("command", "shell", "interrupted")
-            entry = self.builder.text_for_model(kind, shown, display=shown_to_people, details=rest or None, **where)
+            entry = self.builder.text_for_model(
+                kind, shown, display=kind in records.SHOWN, details=rest or None, **where
+            )
             self._note(node, entry, appendage=False)
         elif record.get("isVisibleInTranscriptOnly"):
             self._note(
@@ -296,7 +298,7 @@ class Chain:
                 message["details"] = details
             at = where if not number else {**where, "id": f"{where['id']}.{number}", "foreign_id": node.uuid}
             entry = self.builder.message(message, **at)
-            if not message["toolName"]:
+            if message.get("toolName") == "":
                 self._answers_wanted.append(entry)
             part = node if not number else Node("", node.uuid, node.line)
             self._note(part, entry)
@@ -375,7 +377,8 @@ class Chain:
         message = dict(node.entry.message or {})
         if message.get("responseId", id) != id:
             return None
-        group = _Group(node, node.entry, message, list(message["content"]), None)
+        content = message.get("content")
+        group = _Group(node, node.entry, message, list(content) if isinstance(content, list) else [], None)
         self._hold(named, group)
         return group
 
@@ -515,7 +518,7 @@ class Chain:
         """Link everything and return the leaf."""
         for entry in self._answers_wanted:
             message = entry.message
-            name = self.calls.get(message["toolCallId"]) if message is not None else None
+            name = self.calls.get(str(message.get("toolCallId"))) if message is not None else None
             if name:
                 self.builder.replace(entry, {**(message or {}), "toolName": name})
         self._hold_back_boundary()

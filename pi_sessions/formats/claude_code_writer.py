@@ -9,15 +9,17 @@ Source: Claude Code 2.1 session files.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pi_sessions.context import COMPACTION_PREFIX, COMPACTION_SUFFIX
 from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats import export_losses as words
 from pi_sessions.formats.claude_code import CHAIN
 from pi_sessions.formats.claude_code_chain import NAME
-from pi_sessions.formats.claude_code_records import first_text, stop_reason, usage_of
+from pi_sessions.formats.claude_code_records import SHOWN, first_text, machine_kind, stop_reason, usage_of, user_content
 from pi_sessions.formats.edited import as_edited, edits_of
 from pi_sessions.formats.foreign_ids import MARK, as_uuid
-from pi_sessions.formats.foreign_writer import ForeignWriter, marked, unlike
+from pi_sessions.formats.foreign_writer import ForeignWriter, marked, said, shaped, shaped_content, unlike
 from pi_sessions.stored import dump
 from pi_sessions.times import format_time
 
@@ -31,9 +33,11 @@ if TYPE_CHECKING:
 VERSION = "2.1.0"
 _STOP = {"stop": "end_turn", "toolUse": "tool_use", "length": "max_tokens"}
 _META = "meta"
+_REST = "claudeCode"
 _CALL = frozenset(("type", "id", "name", "arguments"))
 _PRIVATE = frozenset(("textSignature", "codex"))
 _PROMPT = 200
+_NOTE = frozenset(("customType", "content", "display", "details"))
 # What a question or a result may hold; the API refuses any other block, and the session with it.
 _SAID = frozenset(("text", "thinking", "redacted_thinking", "tool_use"))
 _ASKED = frozenset(("text", "image", "document", "search_result"))
@@ -43,7 +47,7 @@ def export_lines(export: Export) -> Iterator[str]:
     """Return the lines of the file.
 
     Raises:
-        NothingToExportError: the session has no entries.
+        NothingToExportError: the session has no entries, or none that has a record.
     """
     return iter(_Writer(export).lines())
 
@@ -74,7 +78,7 @@ class _Writer(ForeignWriter):
         }
         self.by_id = {entry.id: entry for entry in export.entries}
         self.omitted = {
-            entry.fields.get("targetId")
+            said(entry.fields.get("targetId"))
             for entry in export.entries
             if entry.type == "context_edit" and entry.fields.get("replacement", 0) is None
         }
@@ -108,6 +112,10 @@ class _Writer(ForeignWriter):
             self._put({**title, MARK: {"made": True}})
         if self.export.whole_tree:
             self._point_at_leaf()
+        if not self._out:
+            raise NothingToExportError(
+                "There is nothing to export", hint="the session has no entry that Claude Code has a record for"
+            )
         return self._out
 
     def _point_at_leaf(self) -> None:
@@ -175,8 +183,9 @@ class _Writer(ForeignWriter):
     # --- entries --------------------------------------------------------------------------------------------------
 
     def _entry(self, entry: StoredEntry) -> None:
+        self._count_beside(entry)
         if entry.message is not None:
-            message, original = as_edited(entry.id, entry.message, self.edits)
+            message, original = shaped(*as_edited(entry.id, entry.message, self.edits))
             role = message.get("role")
             if role == "user":
                 self._user(entry, message, original)
@@ -209,7 +218,10 @@ class _Writer(ForeignWriter):
         content, more = self._asked(message)
         more |= original
         own = {"message": {"role": "user", "content": content}, **_rest(message)}
-        self._chain(entry, "user", own, mark=marked(unlike(message, {"timestamp": entry.time_ms}), more))
+        mark = marked(unlike(message, {"timestamp": entry.time_ms}, _REST), more)
+        if machine_kind({}, content) is not None:
+            mark["said"] = True
+        self._chain(entry, "user", own, mark=mark)
 
     def _asked(self, message: JsonObject) -> tuple[str | list[JsonObject], JsonObject]:
         """Return a message's content as the API takes it, and the content itself for the mark when that is less."""
@@ -217,9 +229,7 @@ class _Writer(ForeignWriter):
         blocks = _blocks(content)
         if isinstance(blocks, str) or all(map(_is_asked, blocks)):
             return blocks, {}
-        for block in blocks:
-            if not _is_asked(block):
-                self.losses[f"{block.get('type')} in a message"] += 1
+        self.losses[words.HIDDEN] += sum(not _is_asked(block) for block in blocks)
         return [block for block in blocks if _is_asked(block)], {"content": content}
 
     def _assistant(self, entry: StoredEntry, message: JsonObject, original: JsonObject) -> None:
@@ -260,21 +270,24 @@ class _Writer(ForeignWriter):
         error = message.get("errorMessage") if failed else None
         if error:
             read |= {"stopReason": "error", "errorMessage": error}
-        mark |= unlike(message, read)
+        mark |= unlike(message, read, _REST)
         if isinstance(request, str):
             rest["requestId"] = request
         if error:
             rest["isApiErrorMessage"] = True
             blocks = [{"type": "text", "text": str(error)}]
         else:
-            blocks = self._answer_blocks(message)
-        left_out = any(block.get("type") not in _SAID for block in blocks) and message.get("provider") != "anthropic"
-        if left_out:
-            mark = marked(mark, {"content": message["content"]})
-            self.losses.update(
-                f"{block.get('type')} in an answer" for block in blocks if block.get("type") not in _SAID
+            blocks, lost = self._answer_blocks(message)
+            unsaid = (
+                sum(block["type"] not in _SAID for block in blocks) if message.get("provider") != "anthropic" else 0
             )
-            blocks = [block for block in blocks if block.get("type") in _SAID]
+            if unsaid:
+                original = original or {"content": message["content"]}
+                blocks = [block for block in blocks if block["type"] in _SAID]
+            if original:
+                # The mark holds all of them.
+                lost = Counter({words.HIDDEN: unsaid})
+            self.losses += lost
         mark = marked(mark, original)
         for part, block in enumerate(blocks or [None]):
             content = [] if block is None else [block]
@@ -283,29 +296,32 @@ class _Writer(ForeignWriter):
                 self._calls.setdefault(block["id"], {})[entry.id] = at
                 self._names[block["id"]] = block["name"]
 
-    def _answer_blocks(self, message: JsonObject) -> list[JsonObject]:
+    def _answer_blocks(self, message: JsonObject) -> tuple[list[JsonObject], Counter[str]]:
+        """Return an answer's blocks as the API has them, and what they do not hold."""
         found: list[JsonObject] = []
-        for block in message.get("content") or []:
-            kind = block.get("type")
+        lost: Counter[str] = Counter()
+        for block in message["content"]:
+            kind = block["type"]
             if kind == "thinking":
                 signature = block.get("thinkingSignature")
                 if message.get("provider") != "anthropic" or not signature:
-                    self.losses[words.FOREIGN_THINKING] += 1
+                    lost[words.FOREIGN_THINKING] += 1
                 elif block.get("redacted"):
                     found.append({"type": "redacted_thinking", "data": signature})
                 else:
-                    found.append({"type": "thinking", "thinking": block.get("thinking"), "signature": signature})
+                    found.append({"type": "thinking", "thinking": block["thinking"], "signature": signature})
             elif kind == "toolCall":
-                call = {"type": "tool_use", "id": block.get("id"), "name": block.get("name")}
-                self.losses[words.MORE_BLOCK_FIELDS] += not block.keys() <= _CALL
-                found.append({**call, "input": block.get("arguments")})
+                lost[words.MORE_BLOCK_FIELDS] += not block.keys() <= _CALL
+                found.append(
+                    {"type": "tool_use", "id": block["id"], "name": block["name"], "input": block["arguments"]}
+                )
             else:
-                self.losses[words.MORE_BLOCK_FIELDS] += not block.keys().isdisjoint(_PRIVATE)
+                lost[words.MORE_BLOCK_FIELDS] += not block.keys().isdisjoint(_PRIVATE)
                 found.append(_block(block))
-        return found
+        return found, lost
 
     def _result(self, entry: StoredEntry, message: JsonObject, original: JsonObject) -> None:
-        call = str(message.get("toolCallId") or "")
+        call = said(message.get("toolCallId"))
         content, more = self._asked(message)
         more |= original
         block: JsonObject = {"type": "tool_result", "tool_use_id": call, "content": content}
@@ -317,8 +333,13 @@ class _Writer(ForeignWriter):
         caller = self._caller(entry, call)
         if caller is not None:
             own["sourceToolAssistantUUID"] = caller
-        read = {"timestamp": entry.time_ms, "toolName": self._names.get(call, "")}
-        self._chain(entry, "user", {**own, **_rest(message)}, mark=marked(unlike(message, read), more))
+        read = {
+            "timestamp": entry.time_ms,
+            "toolName": self._names.get(call, ""),
+            "toolCallId": call,
+            "isError": bool(message.get("isError")),
+        }
+        self._chain(entry, "user", {**own, **_rest(message)}, mark=marked(unlike(message, read, _REST), more))
 
     def _caller(self, result: StoredEntry, call: str) -> str | None:
         """Return the record of the nearest call above a result; call ids may come again."""
@@ -332,28 +353,30 @@ class _Writer(ForeignWriter):
 
     def _custom_message(self, entry: StoredEntry) -> None:
         fields = entry.fields
-        kind = str(fields.get("customType") or "")
-        own: JsonObject = {"message": {"role": "user", "content": _blocks(fields.get("content"))}}
+        kind, details, given = said(fields.get("customType")), fields.get("details"), fields.get("content")
+        content = _blocks(given)
+        own: JsonObject = {"message": {"role": "user", "content": content}}
         mark: JsonObject = {}
-        details = fields.get("details")
-        if not kind.startswith(f"{NAME}."):
-            mark = {"customType": kind, "display": bool(fields.get("display"))}
-            own["isMeta"] = True
+        name = kind.removeprefix(f"{NAME}.")
+        meta: JsonObject = {"isMeta": True} if name == kind or name == _META else {}
+        display = bool(fields.get("display"))
+        told = display == (name in SHOWN) and (details is None or isinstance(details, dict))
+        same = user_content(content) == given
+        if name == kind or not told or not same or machine_kind(meta, content) != name:
+            mark = {"customType": kind, "display": display}
+            meta = {"isMeta": True}
             if details is not None:
                 mark["details"] = details
-        else:
-            if kind == f"{NAME}.{_META}":
-                own["isMeta"] = True
-            if isinstance(details, dict):
-                own |= details
-        self._chain(entry, "user", own, mark=mark)
+        elif details:
+            own = {**details, **own}
+        if not same:
+            mark["content"] = given
+        self.losses[words.MORE_FIELDS] += words.more_fields(fields, _NOTE)
+        self._chain(entry, "user", {**own, **meta}, mark=mark)
 
     def _custom(self, entry: StoredEntry) -> None:
         kind, data = str(entry.fields.get("customType") or ""), entry.fields.get("data")
-        if not kind.startswith(f"{NAME}.") or not isinstance(data, dict):
-            self.losses[words.CUSTOM] += 1
-            return
-        if "type" not in data:
+        if not kind.startswith(f"{NAME}.") or not isinstance(data, dict) or not isinstance(data.get("type"), str):
             self.losses[words.CUSTOM] += 1
             return
         # A record of an unknown kind had a uuid, and others may hang under it, or it had none.
@@ -361,7 +384,7 @@ class _Writer(ForeignWriter):
             self._put({"sessionId": self.session_id, **data, MARK: {"id": entry.id, "time": entry.time_ms}})
             return
         own = {key: value for key, value in data.items() if key != "type"}
-        self._chain(entry, str(data["type"]), own)
+        self._chain(entry, data["type"], own)
 
     def _as_text(self, entry: StoredEntry, kind: str) -> None:
         """Write what a model sees of an entry as text the program put in."""
@@ -452,11 +475,12 @@ def _parts(entry: StoredEntry) -> int:
     message = entry.message
     if message is None or message.get("role") != "assistant":
         return 1
-    return max(len(message.get("content") or []), 1)
+    content = message.get("content")
+    return max(len(content), 1) if isinstance(content, list) else 1
 
 
 def _rest(message: JsonObject) -> JsonObject:
-    rest = message.get("claudeCode")
+    rest = message.get(_REST)
     return dict(rest) if isinstance(rest, dict) else {}
 
 
@@ -467,9 +491,8 @@ def _usage(message: JsonObject, name: str) -> int:
 
 
 def _blocks(content: object) -> str | list[JsonObject]:
-    if isinstance(content, str):
-        return content
-    return [_block(block) for block in content if isinstance(block, dict)] if isinstance(content, list) else ""
+    told = shaped_content(content)
+    return told if isinstance(told, str) else [_block(block) for block in told]
 
 
 def _block(block: JsonObject) -> JsonObject:

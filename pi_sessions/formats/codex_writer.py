@@ -20,7 +20,7 @@ from pi_sessions.formats.codex import ITEM_KINDS, LINE_KINDS
 from pi_sessions.formats.codex_reader import NAME
 from pi_sessions.formats.edited import as_edited, edits_of
 from pi_sessions.formats.foreign_ids import MARK, as_uuid
-from pi_sessions.formats.foreign_writer import ForeignWriter, marked, unlike
+from pi_sessions.formats.foreign_writer import ForeignWriter, marked, said, shaped, shaped_content, unlike
 from pi_sessions.stored import dump
 from pi_sessions.times import format_time
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 VERSION = "0.99.0"
 _API = "openai-responses"
+# Blocks of ours that a question or an output of Codex's has a part for.
+_ASKED = ("text", "image", "image_reference")
 # What a header says about its own file: a fork's beginning in another file, numbered lines, windows after compactions.
 _LAYOUT = ("history_mode", "history_base", "forked_from_ordinal_exclusive", "context_window", "session_id")
 
@@ -124,8 +126,9 @@ class _Writer(ForeignWriter):
 
     def _entry(self, entry: StoredEntry) -> None:
         mark: JsonObject = {"id": entry.id}
+        self._count_beside(entry)
         if entry.message is not None:
-            message, original = as_edited(entry.id, entry.message, self.edits)
+            message, original = shaped(*as_edited(entry.id, entry.message, self.edits))
             role = message.get("role")
             if role == "user":
                 self._question(entry, message, mark, original)
@@ -174,7 +177,7 @@ class _Writer(ForeignWriter):
     def _question(self, entry: StoredEntry, message: JsonObject, mark: JsonObject, original: JsonObject) -> None:
         content, more = self._asked(message)
         more |= original
-        mark = {**mark, **_plain(message), **marked(unlike(message, {"timestamp": entry.time_ms}, "claudeCode"), more)}
+        mark = {**mark, **_plain(message), **marked(unlike(message, {"timestamp": entry.time_ms}), more)}
         text = "\n".join(part["text"] for part in content if part["type"] == "input_text")
         if items.injected_kind(text) is not None:
             mark = {**mark, "said": True}
@@ -186,19 +189,21 @@ class _Writer(ForeignWriter):
 
         Codex leaves out an item that holds one part it does not know.
         """
-        found = items_of(message.get("content"))
-        content = [part for part in found if _is_asked(part)]
+        found = items_of(message["content"])
+        told = message["content"]
+        ours = [True] if isinstance(told, str) else [block["type"] in _ASKED for block in told]
+        content = [part for part, is_ours in zip(found, ours, strict=True) if is_ours and _is_asked(part)]
         if len(content) == len(found):
             return content, {}
-        self.losses.update(f"{part.get('type')} in a message" for part in found if not _is_asked(part))
-        return content, {"content": message.get("content")}
+        self.losses[words.HIDDEN] += len(found) - len(content)
+        return content, {"content": told}
 
     def _assistant(self, entry: StoredEntry, message: JsonObject, mark: JsonObject, original: JsonObject) -> None:
         model = str(message.get("model") or "")
         if model and model != self._model:
             self._turn_context(model, self._effort, {})
         provider = self.meta.get("model_provider") or "openai"
-        calls = any(block.get("type") == "toolCall" for block in message.get("content") or [])
+        calls = any(block["type"] == "toolCall" for block in message["content"])
         read = {
             "provider": provider,
             "api": _API,
@@ -207,51 +212,51 @@ class _Writer(ForeignWriter):
             "stopReason": "toolUse" if calls else "stop",
             "usage": items.usage_of(_last_usage(message)),
         }
-        mark = {**mark, **marked(unlike(message, read, "claudeCode"), original)}
-        written = 0
-        for block in message.get("content") or []:
-            item = self._item(block, message)
-            if item is None:
-                continue
-            self._put("response_item", item, mark)
-            written += 1
-            if item["type"] == "message":
-                self._put("event_msg", {"type": "agent_message", "message": block["text"]})
-        if not written:
+        made = [(block, *self._item(block, message)) for block in message["content"]]
+        unsaid = sum(word == words.HIDDEN for _block, _item, word in made)
+        if unsaid and not original:
+            original = {"content": message["content"]}
+        lost = Counter(word for _block, _item, word in made if word is not None)
+        self.losses += Counter({words.HIDDEN: unsaid}) if original else lost
+        mark = {**mark, **marked(unlike(message, read), original)}
+        for block, item, _word in made:
+            if item is not None:
+                self._put("response_item", item, mark)
+                if item["type"] == "message":
+                    self._put("event_msg", {"type": "agent_message", "message": block["text"]})
+        if all(item is None for _block, item, _word in made):
             self._put("response_item", {"type": "message", "role": "assistant", "content": []}, mark)
         self._usage(message)
 
-    def _item(self, block: JsonObject, message: JsonObject) -> JsonObject | None:
-        kind = block.get("type")
-        self.losses[words.MORE_BLOCK_FIELDS] += not block.keys() <= _FIELDS.get(str(kind), block.keys())
+    def _item(self, block: JsonObject, message: JsonObject) -> tuple[JsonObject | None, str | None]:
+        """Return a block as an item, and what is lost of it."""
+        kind = block["type"]
+        lost = None if block.keys() <= _FIELDS.get(kind, block.keys()) else words.MORE_BLOCK_FIELDS
         if kind == "text":
             rest = block.get("codex")
-            content = [{"type": "output_text", "text": block.get("text") or ""}]
+            content = [{"type": "output_text", "text": block["text"]}]
             own = {"type": "message", "role": "assistant", "content": content}
-            return {**own, **(rest if isinstance(rest, dict) else {})}
+            return {**own, **(rest if isinstance(rest, dict) else {})}, lost
         if kind == "thinking":
-            return self._reasoning(block, message)
+            item = self._reasoning(block, message)
+            return item, lost if item is not None else words.FOREIGN_THINKING
         if kind == "toolCall":
-            self._names[str(block.get("id"))] = str(block.get("name"))
-            return _call_item(block)
-        if kind in items.SERVED:
-            return dict(block)
-        self.losses[f"{kind} in an answer"] += 1
-        return None
+            self._names[block["id"]] = block["name"]
+            return _call_item(block), lost
+        return (dict(block), None) if kind in items.SERVED else (None, words.HIDDEN)
 
     def _reasoning(self, block: JsonObject, message: JsonObject) -> JsonObject | None:
         signature = block.get("thinkingSignature")
         if signature and str(message.get("api", "")).startswith("openai"):
             try:
                 item = json.loads(signature)
-            except ValueError:
+            except (ValueError, RecursionError):
                 item = None
             if isinstance(item, dict) and item.get("type") == "reasoning":
                 return item
         if signature or message.get("provider") not in (None, "openai", self.meta.get("model_provider")):
-            self.losses[words.FOREIGN_THINKING] += 1
             return None
-        return {"type": "reasoning", "summary": [{"type": "summary_text", "text": block.get("thinking") or ""}]}
+        return {"type": "reasoning", "summary": [{"type": "summary_text", "text": block["thinking"]}]}
 
     def _usage(self, message: JsonObject) -> None:
         usage = message.get("usage")
@@ -269,13 +274,14 @@ class _Writer(ForeignWriter):
         more |= original
         kind = message.get("codexKind")
         item: JsonObject = {"type": kind if kind in items.OUTPUTS else "function_call_output"}
-        item["call_id"] = message.get("toolCallId")
+        item["call_id"] = call = said(message.get("toolCallId"))
         plain = len(content) == 1 and content[0]["type"] == "input_text"
         item["output"] = content[0]["text"] if plain else content
-        read = {"timestamp": entry.time_ms, "toolName": self._names.get(str(message.get("toolCallId")), "")}
+        read: JsonObject = {"timestamp": entry.time_ms, "toolName": self._names.get(call, ""), "toolCallId": call}
+        read["isError"] = bool(message.get("isError"))
         if item["type"] != "function_call_output":
             read["codexKind"] = item["type"]
-        mark = {**mark, **marked(unlike(message, read, "claudeCode"), more)}
+        mark = {**mark, **marked(unlike(message, read), more)}
         if message.get("isError"):
             mark = {**mark, "isError": True}
         if message.get("details") is not None:
@@ -414,19 +420,19 @@ def _said(text: str) -> JsonObject:
 
 def items_of(content: object) -> list[JsonObject]:
     """Return contents of ours as those of an input item."""
-    if isinstance(content, str):
-        return [{"type": "input_text", "text": content}]
+    told = shaped_content(content)
+    if isinstance(told, str):
+        return [{"type": "input_text", "text": told}]
     found: list[JsonObject] = []
-    for block in content if isinstance(content, list) else []:
-        kind = block.get("type") if isinstance(block, dict) else None
+    for block in told:
+        kind = block["type"]
         if kind == "text":
-            found.append({"type": "input_text", "text": block.get("text") or ""})
+            found.append({"type": "input_text", "text": block["text"]})
         elif kind == "image":
-            url = f"data:{block.get('mimeType')};base64,{block.get('data')}"
-            found.append({"type": "input_image", "image_url": url})
+            found.append({"type": "input_image", "image_url": f"data:{block['mimeType']};base64,{block['data']}"})
         elif kind == "image_reference":
             found.append({**block, "type": "input_image"})
-        elif isinstance(kind, str):
+        else:
             found.append(block)
     return found
 

@@ -146,6 +146,8 @@ TOOL_PARAMETERS = "changed parameters of tools"
 HALF_CHARACTERS = "messages with half a character"
 PICTURE_TYPES = "corrected types of pictures"
 EMPTY_RESULTS = "empty tool results said in words"
+MADE_TIMES = "times made up for entries without one"
+HIDDEN = "blocks that the other program is not shown"
 _CHANGED = {
     JOINED: "message joined to the one before",
     JOINED_TEXTS: "text joined to the one before",
@@ -162,6 +164,8 @@ _CHANGED = {
     HALF_CHARACTERS: "message with half a character",
     PICTURE_TYPES: "corrected type of a picture",
     EMPTY_RESULTS: "empty tool result said in words",
+    MADE_TIMES: "time made up for an entry without one",
+    HIDDEN: "block that the other program is not shown",
 }
 
 # How more than one is said where the number does not come first.
@@ -226,7 +230,7 @@ def fact_losses(export: Export, holds: Collection[str]) -> Counter[str]:
         lost[NAMES] = len(told) + bool(session.name and session.name not in told[-1:])
     if LABELS not in holds:
         entries = [entry for entry in export.entries if entry.type == "label"]
-        said = {(entry.fields.get("targetId"), entry.fields.get("label")) for entry in entries}
+        said = [(entry.fields.get("targetId"), entry.fields.get("label")) for entry in entries]
         facts = [label for label in export.labels if label.entry_id in chosen]
         lost[LABEL_TEXTS] = len(entries) + sum((each.entry_id, each.text) not in said for each in facts)
     if BRANCHES not in holds:

@@ -1,4 +1,5 @@
-"""What the writers of other agents' files share: the text for entries their files have no record for, and the marks.
+"""What the writers of other agents' files share: the text for entries their files have no record for, contents in a
+shape that any program can read, and the marks.
 
 A mark (`foreign_ids`) makes a message that is read back the message that was written.
 """
@@ -9,18 +10,17 @@ from collections import Counter
 
 from pi_sessions.context import entry_messages, to_llm
 from pi_sessions.formats import export_losses as words
+from pi_sessions.stored import dump
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pi_sessions.formats.exports import Export
     from pi_sessions.stored import JsonObject, StoredEntry
 
-# Fields of a message that a mark tells when the other program's record does not.
-_TOLD = (
-    "provider", "api", "model", "stopReason", "rawStopReason", "responseId", "timestamp", "usage", "errorMessage",
-    "thinkingLevel", "providerThinkingLevel", "responseModel", "diagnostics", "durationMs", "endTurn", "toolName",
-    "codexKind",
-)  # fmt: skip
+# Fields of a message that the writers and readers see to themselves.
+_ELSEWHERE = frozenset(("role", "content", "details"))
+# Texts without which a block is none of its kind.
+_TEXTS = {"text": ("text",), "image": ("data", "mimeType")}
 
 
 class ForeignWriter:
@@ -48,19 +48,86 @@ class ForeignWriter:
         self.losses[words.text_word(kind) if texts else words.kind_word(kind) or kind] += 1
         return texts
 
+    def _count_beside(self, entry: StoredEntry) -> None:
+        """Count what an entry says beside its own record: fields that have no place, and a time that it lacks."""
+        self.losses[words.MORE_FIELDS] += entry.type == "message" and len(entry.fields) > 1
+        self.losses[words.MADE_TIMES] += entry.time_ms is None
 
-def unlike(message: JsonObject, read: JsonObject, *more: str) -> JsonObject:
+
+def unlike(message: JsonObject, read: JsonObject, *own: str) -> JsonObject:
     """Return the part of a mark that makes a message the one that was written.
 
     Args:
         message: As it was written.
         read: What a reader takes from the record itself, as far as a mark can tell otherwise.
-        more: Further fields that the mark tells.
+        own: Fields that the record has a place for.
     """
-    told = {name: message.get(name) for name in (*_TOLD, *more) if message.get(name) != read.get(name)}
+    names = [name for name in {**message, **read} if name not in _ELSEWHERE and name not in own]
+    told = {name: message.get(name) for name in names if message.get(name) != read.get(name)}
     return {"message": told} if told else {}
 
 
 def marked(mark: JsonObject, more: JsonObject) -> JsonObject:
     """Return a mark whose message has further fields."""
     return {**mark, "message": {**mark.get("message", {}), **more}} if more else mark
+
+
+def shaped(message: JsonObject, original: JsonObject) -> tuple[JsonObject, JsonObject]:
+    """Return a message whose content has the shape that other programs' files allow, and the original for its mark.
+
+    Files are damaged and imported as they are: contents may be numbers, blocks may lack their type or their text.
+
+    Args:
+        message: As it is to go out.
+        original: What the mark says already (`edited.as_edited`).
+    """
+    content = message.get("content")
+    if isinstance(content, str) and message.get("role") == "user":
+        return message, original
+    if isinstance(content, list) and all(map(_is_shaped, content)):
+        return message, original
+    told = shaped_content(content)
+    if message.get("role") != "user":
+        told = [{"type": "text", "text": told}] if told and isinstance(told, str) else told or []
+    return {**message, "content": told}, original or {"content": content}
+
+
+def shaped_content(content: object) -> str | list[JsonObject]:
+    """Return a content in the shape that other programs' files allow; what has none is left out."""
+    if isinstance(content, list):
+        return [block for block in map(_shaped_block, content) if block is not None]
+    return content if isinstance(content, str) else ""
+
+
+def said(value: object) -> str:
+    """Return an id or name as text, whatever it is."""
+    return value if isinstance(value, str) else "" if value is None else dump(value)
+
+
+def _shaped_block(block: object) -> JsonObject | None:
+    if _is_shaped(block):
+        shaped_block: JsonObject | None = block if isinstance(block, dict) else None
+        return shaped_block
+    kind = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(block, dict) or kind not in ("thinking", "toolCall"):
+        return None
+    if kind == "thinking":
+        signature = block.get("thinkingSignature")
+        thinking = {**block, "thinking": said(block.get("thinking"))}
+        return {**thinking, "thinkingSignature": signature if isinstance(signature, str) else None}
+    arguments = block.get("arguments")
+    call = {**block, "id": said(block.get("id")), "name": said(block.get("name"))}
+    return {**call, "arguments": arguments if isinstance(arguments, dict) else {}}
+
+
+def _is_shaped(block: object) -> bool:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(block, dict) or not isinstance(kind, str):
+        return False
+    if kind == "thinking":
+        signature = block.get("thinkingSignature")
+        return isinstance(block.get("thinking"), str) and (signature is None or isinstance(signature, str))
+    if kind == "toolCall":
+        named = isinstance(block.get("id"), str) and isinstance(block.get("name"), str)
+        return named and isinstance(block.get("arguments"), dict)
+    return all(isinstance(block.get(name), str) for name in _TEXTS.get(kind, ()))
