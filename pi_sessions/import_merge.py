@@ -1,14 +1,17 @@
 """Puts the entries of one parsed source under a session: shares what agrees, writes the rest.
 
-Entries are shared where id, content and parent agree. Where the source is a copy of another session's beginning under
-other ids or times (a fork made by another program), they are shared where they say the same under the same parent. An
-answer of which only a part was there grows in its place, as long as nothing else depends on it.
+Entries are shared where id, content and parent agree. What copies leave out between two entries does not part them:
+labels and, in copies made by other programs, the records they keep beside the conversation (custom entries). Where the
+source is a copy of another session's beginning under other ids or times (a fork made by another program), entries are
+shared where they say the same under the same parent. An answer of which only a part was there grows in its place, as
+long as nothing else depends on it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import deque
 
 from pi_sessions.appending import EntryWriter
 from pi_sessions.forest import LAST_POSITION, first_key, segment_of
@@ -84,10 +87,14 @@ class Merge:
         # By segment: the last shared entry, and the first added one, behind which all were added.
         self._last_shared: dict[int, int] = {}
         self._first_added: dict[int, int] = {}
+        tip = "select 1 from tips where sid = ? limit 1"
+        self._sees_others = not fresh and store.connection.execute(tip, (sid,)).fetchone() is not None
         self._held = {} if fresh else store.forest.visible(sid)
         self._ids = {entry.id for entry in parsed.entries} if parsed.own_ids else set()
-        # Label entries of the source: key -> the nearest entry above that is no label.
-        self._labels: dict[int, int | None] = {}
+        # Kinds of entries that a copy of the source, or the source as a copy, may leave out.
+        self._left_out = ("label", "custom") if parsed.copied else ("label",)
+        # Such entries of the source, as far as what is below them may be shared: key -> the nearest other one above.
+        self._above: dict[int, int | None] = {}
         if self.writer.first_user_key is None:
             # A title from an earlier import gives way to what somebody said.
             self.writer.first_user = None
@@ -120,8 +127,8 @@ class Merge:
                 self._first_added.setdefault(segment_of(key), key)
                 self.come.add(key, parsed.lines[place], foreign[place] if place < named else None)
             self.keys[entry.id] = key
-            if entry.type == "label":
-                self._labels[key] = self._unlabelled(parent)
+            if entry.type in self._left_out:
+                self._pass_by(key, parent)
         self.writer.finish()
         self._see_shared()
 
@@ -142,7 +149,7 @@ class Merge:
 
     def _find_shared(self, entry: StoredEntry, parent: int | None) -> int | None:
         """Return the stored entry that agrees in id, content and parent; below a new entry there can be none."""
-        above = parent if parent is None else self._labels.get(parent, parent)
+        above = parent if parent is None else self._above.get(parent, parent)
         if above is not None and not self._is_shared(above):
             return None
         candidates = self.store.forest.keys_of_id(entry.id)
@@ -150,18 +157,22 @@ class Merge:
         if own is not None:
             candidates.sort(key=lambda key: key != own)
         for key in candidates:
-            agrees = self._unlabelled(self.store.forest.parent(key)) == above
-            if agrees and self._says_the_same(key, entry):
+            at = self.store.forest.parent(key)
+            if (at in (parent, above) or self._real(at) == above) and self._says_the_same(key, entry):
                 return key
         if entry.id in self.parsed.own_ids:
             for key in candidates:
                 known = self._is_in_sight(key) and self._hangs_under(key, above)
-                if known and is_form_of(entry, self.store.forest.entry(key)):
+                stored = self.store.forest.entry(key) if known else None
+                if stored is not None and is_form_of(entry, stored):
+                    if stored.type in self._left_out:
+                        self._pass_by(key, parent)
                     return key
-        renamed = None if own is None else self._find_renamed(entry, parent)
+        is_note = entry.type == "custom" and candidates and self._shares_a_tree()
+        renamed = self._find_renamed(entry, parent) if own is not None or is_note else None
         if renamed is not None:
             return renamed
-        return self._find_copied(entry, parent) if self._kin else None
+        return self._find_copied(entry, above) if self._kin else None
 
     def _is_in_sight(self, key: int) -> bool:
         """Whether this session sees an entry, or kin does of which the source may be a copy."""
@@ -173,9 +184,9 @@ class Merge:
     def _hangs_under(self, key: int, above: int | None) -> bool:
         """Whether an entry is a child of another, those between them left out that the source does not have."""
         forest = self.store.forest
-        at = self._unlabelled(forest.parent(key))
+        at = self._real(forest.parent(key))
         while at is not None and at != above and forest.entry(at).id not in self._ids:
-            at = self._unlabelled(forest.parent(at))
+            at = self._real(forest.parent(at))
         return at == above
 
     def _says_the_same(self, key: int, entry: StoredEntry) -> bool:
@@ -190,13 +201,14 @@ class Merge:
         row = self.store.connection.execute("select keep from compactions where key = ?", (stored.key,)).fetchone()
         keep = row[0] if row else None
         key = self.keys.get(str(entry.fields.get(_KEPT)))
-        while key is not None and keep is not None and key != keep and self._is_label(self.store.forest.parent(key)):
+        while key is not None and keep is not None and key != keep and self._is_left_out(self.store.forest.parent(key)):
             key = self.store.forest.parent(key)
         return own[0] == own[1] and key is not None and key == keep
 
-    def _is_label(self, key: int | None) -> bool:
+    def _is_left_out(self, key: int | None) -> bool:
+        """Whether a stored entry is of a kind that copies leave out."""
         row = self.store.connection.execute("select kind from entries where key = ?", (key,)).fetchone()
-        return row is not None and row[0] == "label"
+        return row is not None and row[0] in self._left_out
 
     def _find_renamed(self, entry: StoredEntry, parent: int | None) -> int | None:
         """Return the entry an earlier import stored under another id, because its own was taken by other content."""
@@ -223,27 +235,35 @@ class Merge:
             found += execute("select seq, key from entries where key = ?", (first_key(segment),)).fetchall()
         return [key for _seq, key in sorted(found)]
 
-    def _unlabelled(self, key: int | None) -> int | None:
-        """Return the entry itself, or its nearest ancestor that is no label."""
-        forest = self.store.forest
+    def _pass_by(self, key: int, parent: int | None) -> None:
+        """Note that what hangs below an entry hangs below its parent, too; of use only where that was there before."""
+        above = parent if parent is None else self._above.get(parent, parent)
+        if above is None or self._is_shared(above):
+            self._above[key] = above
+
+    def _real(self, key: int | None) -> int | None:
+        """Return the entry itself, or its nearest ancestor that is of no kind that copies leave out."""
         while key is not None:
-            if key in self._labels:
-                return self._labels[key]
-            row = self.store.connection.execute("select kind from entries where key = ?", (key,)).fetchone()
-            if row is None or row[0] != "label":
+            if key in self._above:
+                return self._above[key]
+            if not self._is_left_out(key):
                 break
-            key = forest.parent(key)
+            key = self.store.forest.parent(key)
         return key
 
-    def _find_copied(self, entry: StoredEntry, parent: int | None) -> int | None:
+    def _find_copied(self, entry: StoredEntry, above: int | None) -> int | None:
         """Return the kin's entry that says the same under the same parent, whatever its id and time."""
         told = said(entry)
-        for key in self._below(parent):
+        below = deque(self._below(above))
+        while below:
+            key = below.popleft()
             stored = self.store.forest.entry(key)
             if stored.type == entry.type and said(stored) == told:
                 if stored.id != entry.id:
                     self.renamed[entry.id] = stored.id
                 return key
+            if stored.type in self._left_out:
+                below.extend(self._below(key))
         return None
 
     def _below(self, parent: int | None) -> Iterator[int]:
@@ -295,7 +315,7 @@ class Merge:
 
     def _add(self, entry: StoredEntry, parent: int | None, seq: int) -> int:
         draft = entry
-        free = self.store._free_entry_id() if self._own(entry.id) is not None else None
+        free = self._free_id(entry)
         if free is not None:
             # First of all, since an entry may name itself.
             self.renamed[entry.id] = free
@@ -304,6 +324,24 @@ class Merge:
         if free is not None:
             draft = StoredEntry(free, draft.parent_id, draft.type, draft.time_ms, draft.payload, draft.extra)
         return self.writer.add(draft, parent, seq=seq, checked=True).key
+
+    def _free_id(self, entry: StoredEntry) -> str | None:
+        """Return another id for an entry whose own is taken in this session, None when it is free.
+
+        The program that made a copy names the same note alike wherever it stands. Another session of the same tree may
+        have such a one elsewhere, on a path that is shared later on; so the copy's gets an id that tells its place.
+        """
+        if self._own(entry.id) is not None:
+            return self.store._free_entry_id()
+        if entry.type != "custom" or not self._shares_a_tree() or not self.store.forest.keys_of_id(entry.id):
+            return None
+        told = f"{entry.id}\n{self.renamed.get(entry.parent_id or '', entry.parent_id)}"
+        own_id = hashlib.sha256(told.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+        return self.store._free_entry_id() if self.store.forest.keys_of_id(own_id) else own_id
+
+    def _shares_a_tree(self) -> bool:
+        """Whether the session is a copy, or was copied, as far as is known."""
+        return self.parsed.copied and bool(self._kin or self.first_seen or self._sees_others)
 
     def _with_renamed_reference(self, entry: StoredEntry) -> StoredEntry:
         name = _REFERENCES[entry.type]
