@@ -126,6 +126,14 @@ def thinking_block(item: JsonObject) -> JsonObject:
     return block
 
 
+def thoughts_in(message: JsonObject) -> list[str]:
+    """Return an answer's thinking; contents that our exporter marked may be anything."""
+    content = message.get("content")
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    found = [block.get("thinking") for block in blocks if block.get("type") == "thinking"]
+    return [thought for thought in found if isinstance(thought, str)]
+
+
 def tool_call(item: JsonObject) -> JsonObject:
     """Return a call item as a toolCall block."""
     kind = item["type"]

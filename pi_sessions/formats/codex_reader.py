@@ -25,7 +25,7 @@ from pi_sessions.times import parse_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from pi_sessions.formats.parsed import ParsedSession
@@ -65,15 +65,16 @@ class _Answer:
 
 
 class _Heard:
-    """An event that says what an item should say, too."""
+    """An event that says what an item should say, too, and the usage that was told before any item did."""
 
-    __slots__ = ("line", "role", "text", "time_ms")
+    __slots__ = ("line", "role", "text", "time_ms", "usages")
 
     def __init__(self, role: str, text: str, line: int, time_ms: int | None) -> None:
         self.role = role
         self.text = text
         self.line = line
         self.time_ms = time_ms
+        self.usages: list[JsonObject] = []
 
 
 class _Rollout:
@@ -267,9 +268,10 @@ class _Rollout:
             block = items.thinking_block(item)
             self._part(block)
             if self._heard:
-                self._heard = [
-                    heard for heard in self._heard if heard.role != "reasoning" or heard.text not in block["thinking"]
-                ]
+                told = [each for each in self._heard if each.role == "reasoning" and each.text in block["thinking"]]
+                self._heard = [heard for heard in self._heard if heard not in told]
+                for each in told:
+                    self._spend(each.usages)
         elif kind in items.CALLS:
             call = items.tool_call(item)
             self._calls[call["id"]] = call["name"]
@@ -300,7 +302,8 @@ class _Rollout:
                 self._part({**block, **({"codex": rest} if rest and block["type"] == "text" else {})})
             if not blocks:
                 self._part(None)
-            self._was_said("assistant", text)
+            told = self._was_said("assistant", text)
+            self._spend(told.usages if told is not None else ())
             return
         kind = self._injected_kind(text) if role == "user" else str(role or "unknown")
         marks = self._marks
@@ -430,8 +433,7 @@ class _Rollout:
         self.lines.use(self._line, "skipped")
         text = text.strip()
         if kind == "agent_reasoning":
-            answer = self._answer.message["content"] if self._answer is not None else []
-            if any(text in block["thinking"] for block in answer if block["type"] == "thinking"):
+            if self._answer is not None and any(text in thought for thought in items.thoughts_in(self._answer.message)):
                 return
             self._heard.append(_Heard("reasoning", text, self._line, self._time_ms))
             return
@@ -468,6 +470,7 @@ class _Rollout:
                 self._part({"type": "text", "text": each.text})
             elif each.text not in thoughts:
                 self._part({"type": "thinking", "thinking": each.text})
+            self._spend(each.usages)
         self._line, self._time_ms, self._mark = line, time_ms, mark
         if heard:
             self._close()
@@ -480,9 +483,9 @@ class _Rollout:
             if message is not None and message.get("role") == "user":
                 break
             if message is not None and message.get("role") == "assistant":
-                found += [block["thinking"] for block in message["content"] if block.get("type") == "thinking"]
+                found += items.thoughts_in(message)
         if self._answer is not None:
-            found += [block["thinking"] for block in self._answer.message["content"] if block["type"] == "thinking"]
+            found += items.thoughts_in(self._answer.message)
         return "\n".join(found)
 
     def _tokens(self, payload: JsonObject) -> None:
@@ -492,18 +495,33 @@ class _Rollout:
         if not isinstance(info, dict) or not isinstance(info.get("last_token_usage"), dict):
             return
         total = info.get("total_token_usage", info["last_token_usage"])
-        if total == self._total or self._answer is None:
+        heard = self._unsaid()
+        if total == self._total or (self._answer is None and heard is None):
             return
         self._total = total
-        if "usage" in self._answer.told:
-            self.lines.use(self._line, "facts")
-            return
-        message = self._answer.message
-        usage = items.usage_of(info["last_token_usage"])
-        message["usage"] = usage if message["usage"] == items.NO_USAGE else items.add_usage(message["usage"], usage)
         self.lines.use(self._line, "facts")
-        if not self._answer.is_open:
-            self.builder.replace(self._answer.entry, message)
+        usage = items.usage_of(info["last_token_usage"])
+        if heard is not None:
+            heard.usages.append(usage)
+        else:
+            self._spend((usage,))
+
+    def _unsaid(self) -> _Heard | None:
+        """Return the event that is the latest part of an answer and that no item has repeated yet."""
+        is_open = self._answer is not None and self._answer.is_open
+        parts = ("assistant",) if is_open else ("assistant", "reasoning")
+        return next((heard for heard in reversed(self._heard) if heard.role in parts), None)
+
+    def _spend(self, usages: Sequence[JsonObject]) -> None:
+        """Add to the usage of the latest answer."""
+        answer = self._answer
+        if not usages or answer is None or "usage" in answer.told:
+            return
+        message = answer.message
+        for usage in usages:
+            message["usage"] = usage if message["usage"] == items.NO_USAGE else items.add_usage(message["usage"], usage)
+        if not answer.is_open:
+            self.builder.replace(answer.entry, message)
 
     def _roll_back(self, payload: JsonObject) -> None:
         """Go back before the last questions; they stay as a branch."""

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.sessions.foreign_files import (
     read_all,
     records_of,
     take_in,
+    text_of,
     told,
     write_lines,
 )
@@ -114,6 +116,62 @@ def test_usage_belongs_to_the_answer_before_it_and_refreshes_do_not_count() -> N
         "input": 400, "output": 80, "cacheRead": 600, "cacheWrite": 0, "totalTokens": 1080, "reasoning": 20,
         "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0},
     }  # fmt: skip
+
+
+def counted(number: int, total: int) -> dict[str, Any]:
+    """Return an event that tells an answer's usage."""
+    last = {"input_tokens": number, "cached_input_tokens": 0, "output_tokens": number // 10}
+    return event("token_count", info={"last_token_usage": last, "total_token_usage": {"input_tokens": total}})
+
+
+def event(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "event_msg", "payload": {"type": kind, **fields}}
+
+
+def item(role: str, text: str) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    message = {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+    return {"type": "response_item", "payload": message}
+
+
+ASKED = (event("user_message", message="q"),)
+FIRST = (item("user", "q"), item("assistant", "A"), counted(10, 10), item("user", "q2"))
+CALL = {"type": "function_call", "name": "ls", "arguments": "{}", "call_id": "c"}
+OUTPUT = {"type": "function_call_output", "call_id": "c", "output": "a"}
+
+
+@pytest.mark.parametrize(
+    ("records", "usages"),
+    [
+        ((*ASKED, event("agent_message", message="E"), counted(400, 400)), {"E": 440}),
+        ((*ASKED, event("agent_message", message="E"), counted(400, 400), counted(400, 400)), {"E": 440}),
+        ((*FIRST, event("agent_message", message="E"), counted(400, 410)), {"A": 11, "E": 440}),
+        ((*FIRST, event("agent_message", message="E"), counted(400, 410), item("assistant", "E")), {"A": 11, "E": 440}),
+        ((*FIRST, item("assistant", "E"), event("agent_message", message="E"), counted(400, 410)), {"A": 11, "E": 440}),
+        ((*FIRST, event("agent_reasoning", text="T"), counted(400, 410)), {"A": 11, "<thinking>": 440}),
+        (
+            (*FIRST, event("agent_message", message="E"), counted(400, 410),
+             event("user_message", message="q3"), event("agent_message", message="F"), counted(20, 430)),
+            {"A": 11, "E": 440, "F": 22},
+        ),
+        (
+            (*FIRST, {"type": "response_item", "payload": CALL}, counted(30, 40),
+             {"type": "response_item", "payload": OUTPUT}, event("agent_message", message="E"), counted(400, 440)),
+            {"A": 11, "[ls]": 33, "E": 440},
+        ),
+    ],
+)  # fmt: skip
+def test_usage_of_an_answer_that_only_an_event_tells_is_its_own(
+    records: tuple[dict[str, Any], ...], usages: dict[str, int], tmp_path: Path
+) -> None:
+    header = {"type": "session_meta", "payload": {"id": "019d0000-0000-7000-8000-000000000099", "cwd": "/p"}}
+    timed = [
+        {"timestamp": f"2026-04-02T08:00:{second:02}.000Z", **record}
+        for second, record in enumerate((header, *records))
+    ]
+    (session,) = read_all(write_lines(tmp_path / "rollout.jsonl", *timed))
+    answers = [entry.message for entry in session.entries if entry.role == "assistant"]
+    assert {text_of(answer): answer["usage"]["totalTokens"] for answer in answers if answer} == usages
 
 
 def test_a_rollback_begins_a_branch_and_deletes_nothing() -> None:
