@@ -13,14 +13,6 @@ NOT_YET = {"stopReason": "deferred"}
 WAITS = "The last answer is to come later: scripted/scripted, later_1"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[TerminalServer]:
-    """Return what starts the program in terminals."""
-    server = TerminalServer()
-    yield server
-    server.close()
-
-
 @pytest.fixture
 def person(tmp_path: Path, server: TerminalServer) -> Iterator[Person]:
     """Give a person who asked something and went away."""

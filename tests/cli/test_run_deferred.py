@@ -1,18 +1,17 @@
 """Answers that come later, from the command line: a server that takes its time, nobody there meanwhile."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.launcher import Terminal
+from tests.cli.provider_server import KEY, QuietHandler, serving, settle_in
 from tests.loop.provider_support import text_stream
 
-KEY = "sk-secret-value"
 TEXT = {"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "It says alpha."}]}
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "read", "arguments": '{"path":"a.txt"}'}
 
@@ -46,7 +45,7 @@ class Background(HTTPServer):
         return {"id": "resp_7", "object": "response", "created_at": 1_772_000_000, "status": status, "output": []}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """Passes requests on to the server."""
 
     server: Background
@@ -61,47 +60,24 @@ class Handler(BaseHTTPRequestHandler):
     def reply(self, method: str, body: dict[str, Any]) -> None:
         assert self.headers["authorization"] == f"Bearer {KEY}"
         status, given = self.server.answer(method, self.path, body)
-        streamed = isinstance(given, bytes)
-        data = given if isinstance(given, bytes) else json.dumps(given).encode()
-        self.send_response(status)
-        self.send_header("content-type", "text/event-stream" if streamed else "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Stay quiet."""
+        if isinstance(given, bytes):
+            self.answer(status, "text/event-stream", given)
+        else:
+            self.answer(status, "application/json", json.dumps(given).encode())
 
 
 @pytest.fixture
 def server() -> Iterator[Background]:
-    server = Background()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Background()) as server:
+        yield server
 
 
 @pytest.fixture
 def home(shell: Terminal, server: Background, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """Return a shell with a provider at the server and a session whose answer is to come later."""
     monkeypatch.setattr("pi_loop.providers.deferred_handles.POLL_AFTER_MS", 5)
-    work = shell.folder / "work"
-    work.mkdir()
-    (work / "a.txt").write_text("alpha")
-    shell.cwd = str(work)
-    folder = shell.folder / ".pi" / "agent"
-    folder.mkdir(parents=True)
-    base = f"http://127.0.0.1:{server.server_port}"
-    models = [{"id": "m"}]
-    providers = {
-        "mock": {"baseUrl": base, "api": "openai-responses", "apiKey": "$MOCK_KEY", "models": models},
-        "chat": {"baseUrl": base, "api": "openai-completions", "apiKey": "$MOCK_KEY", "models": models},
-    }
-    (folder / "models.json").write_text(json.dumps({"providers": providers}))
-    shell.env["MOCK_KEY"] = KEY
+    settle_in(shell, server, {"mock": "openai-responses", "chat": "openai-completions"})
+    Path(shell.cwd, "a.txt").write_text("alpha")
     ran = shell.ok("run", "Read it", "--model", "mock/m", "--deferred")
     assert ran.out == ""
     assert "The last answer is to come later: mock/m, resp_7" in ran.err

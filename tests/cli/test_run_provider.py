@@ -1,18 +1,16 @@
 """`run` against a server: the whole way from models.json and the key to the stored answer."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 
 import pytest
 
 from pi_loop.target import PROTOCOLS
 from tests.cli.launcher import Terminal
+from tests.cli.provider_server import KEY, QuietHandler, serving, settle_in
 from tests.loop.provider_support import sse, text_stream
-
-KEY = "sk-secret-value"
 
 
 class Server(HTTPServer):
@@ -24,7 +22,7 @@ class Server(HTTPServer):
         self.asked: list[tuple[str, dict[str, str], dict]] = []
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """Answers one request."""
 
     server: Server
@@ -33,41 +31,19 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         self.server.asked.append((self.path, dict(self.headers), json.loads(body)))
         status, answer = self.server.answers.pop(0)
-        self.send_response(status)
-        self.send_header("content-type", "text/event-stream" if status == 200 else "application/json")
-        self.send_header("content-length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Stay quiet."""
+        self.answer(status, "text/event-stream" if status == 200 else "application/json", answer)
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = Server()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Server()) as server:
+        yield server
 
 
 @pytest.fixture
 def home(shell: Terminal, server: Server) -> Terminal:
     """Return a shell whose Pi has three providers at the server, one per protocol."""
-    (shell.folder / "work").mkdir()
-    shell.cwd = str(shell.folder / "work")
-    folder = shell.folder / ".pi" / "agent"
-    folder.mkdir(parents=True)
-    base = f"http://127.0.0.1:{server.server_port}"
-    providers = {
-        f"mock-{api.partition('-')[2]}": {"baseUrl": base, "api": api, "apiKey": "$MOCK_KEY", "models": [{"id": "m"}]}
-        for api in PROTOCOLS
-    }
-    (folder / "models.json").write_text(json.dumps({"providers": providers}))
-    shell.env["MOCK_KEY"] = KEY
+    settle_in(shell, server, {f"mock-{api.partition('-')[2]}": api for api in PROTOCOLS})
     # A proxy that is not there must not come between.
     shell.env["HTTP_PROXY"] = "http://127.0.0.1:9"
     (shell.folder / ".config" / "pi-session").mkdir(parents=True)
