@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import sqlite3
 
+from pi_session_cli.render.import_progress import Quiet
 from pi_session_cli.render.imported import refusal, report_of, unchanged_report, waiting_report
 from pi_sessions.errors import PiSessionError, SourceError, StoreError
-from pi_sessions.formats.registry import find_sources, format_named, source_size, stumbled
+from pi_sessions.formats.registry import find_sources, format_named, is_packed, source_size, stumbled
 from pi_sessions.origins import KnownSource
 
 TYPE_CHECKING = False
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from pi_sessions.formats.registry import Format, Found
     from pi_sessions.store import SessionStore
 
-SOURCES_FOR_PROGRESS = 12
-
 
 class Intake:
     """One import.
@@ -35,6 +34,7 @@ class Intake:
         restore: Bring removed sessions back, and read sources that did not change, too.
 
     Attributes:
+        progress: Hears how far it has come.
         interrupted: Ctrl-C ended it before the last source.
     """
 
@@ -42,6 +42,7 @@ class Intake:
         self.store = store
         self.place = place
         self.restore = restore
+        self.progress = Quiet()
         self.interrupted = False
 
     def known(self, path: str) -> Format | None:
@@ -84,6 +85,7 @@ class Intake:
                 except KeyboardInterrupt:
                     self.interrupted = True
                     return
+                self.progress.ends()
 
     def _take_one(self, source: Found) -> Iterator[FileReport]:
         path, format = source.path, source.format
@@ -95,9 +97,13 @@ class Intake:
             if told:
                 yield from (unchanged_report(path, format.name, earlier) for earlier in told)
                 return
+        progress = self.progress
         try:
             stamp = format.stamp(path)
             told_whole = True
+            # What is packed is unpacked once to see whether it is sound.
+            passes = 2 if is_packed(path) else 1
+            progress.begins(path, passes=passes)
             for parsed in format.read(path):
                 if not parsed.has_begun():
                     # It is not stored, and what was lost of it would be told only once.
@@ -105,7 +111,9 @@ class Intake:
                     yield waiting_report(parsed)
                     continue
                 place = self.place if parsed.child_of is None else None
+                progress.storing(parsed.size)
                 result = store.import_session(parsed, place=place, restore=self.restore)
+                progress.reading()
                 yield report_of(parsed, result)
             if told_whole:
                 store.remember_source(path, KnownSource(format.name, format.importer, stamp))
@@ -122,21 +130,13 @@ class Intake:
             yield refusal(path, stumbled(path, error))
 
 
-def with_progress(ctx: Invocation, sources: list[Found]) -> Iterator[Found]:
-    """Yield the sources; many of them with a progress bar on a terminal, by bytes."""
-    if len(sources) < SOURCES_FOR_PROGRESS or not ctx.stderr.isatty():
-        yield from sources
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+def progress_for(ctx: Invocation, sources: list[Found]) -> Quiet:
+    """Return what shows on a terminal how far a large import has come; nothing on pipes and with `--json`."""
+    from pi_session_cli.render.import_progress import progress_of
 
-    console = Console(file=ctx.stderr)
-    columns = (TextColumn("Importing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("import", total=sum(map(size_of, sources)))
-        for source in sources:
-            yield source
-            progress.advance(task, size_of(source))
+    if ctx.as_json or not ctx.stderr.isatty():
+        return Quiet()
+    return progress_of(ctx.stderr, [size_of(source) for source in sources])
 
 
 def size_of(source: Found) -> int:

@@ -13,6 +13,7 @@ import zlib
 from functools import lru_cache
 
 from pi_sessions.errors import SourceError
+from pi_sessions.formats.bytes_read import tell
 from pi_sessions.formats.compressed import GZIP, Unpacked, damaged, too_much
 from pi_sessions.records import Record
 
@@ -194,6 +195,7 @@ class _Part(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         found = self._file.read(min(size, self._left) if size >= 0 else self._left)
         self._left -= len(found)
+        tell(len(found))
         return found
 
     def fileno(self) -> int:

@@ -14,6 +14,7 @@ import stat
 from array import array
 
 from pi_sessions.errors import SourceError
+from pi_sessions.formats.bytes_read import heard
 from pi_sessions.formats.compressed import inner_name, unpacked
 from pi_sessions.formats.derived import is_derived_fact
 from pi_sessions.formats.parsed import ParsedSession, Repair, Tally
@@ -107,7 +108,7 @@ def open_source(path: str) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise SourceError(f"{path} is not a regular file")
-    return unpacked(file, path)
+    return unpacked(heard(file, _BLOCK), path)
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

@@ -129,15 +129,18 @@ def take_all(
     ctx: Invocation, intake: Intake, found: tuple[list[Found], list[FileReport]], *, ask: bool
 ) -> list[FileReport]:
     """Import what was found, bring the search index up to date, and report on each file."""
-    from pi_session_cli.taking_in import with_progress
+    from pi_session_cli.taking_in import progress_for
     from pi_sessions.search_index import catch_up_if_free
 
     sources, refused = found
     agreed(ctx, sources, ask=ask)
     intake.place = ctx.place if len(sources) == 1 else None
-    done = refused + list(intake.take(with_progress(ctx, sources)))
-    if intake.store is not None and not intake.store.connection.in_transaction:
-        catch_up_if_free(intake.store.connection)
+    with progress_for(ctx, sources) as progress:
+        intake.progress = progress
+        done = refused + list(intake.take(sources))
+        if intake.store is not None and not intake.store.connection.in_transaction:
+            progress.indexing()
+            catch_up_if_free(intake.store.connection)
     return done
 
 
