@@ -14,7 +14,7 @@ from pi_sessions.errors import BranchError, EntryNotFoundError, InvalidEntryErro
 from pi_sessions.forest import LAST_POSITION, first_key, segment_of
 from pi_sessions.journal import Journal
 from pi_sessions.stored import StoredEntry
-from pi_sessions.texts import content_text, one_line
+from pi_sessions.texts import content_text, one_line, spoken_text
 from pi_sessions.times import parse_time
 
 TYPE_CHECKING = False
@@ -223,8 +223,8 @@ def leaf_moved(session_id: str, branch: str, expected: str | None, actual: str |
 
 
 def first_line(entry: StoredEntry) -> str:
-    """Return what a list shows of a message: its text on one line, at most 200 characters, perhaps empty."""
-    return one_line(content_text((entry.message or {}).get("content"), " "), FIRST_MESSAGE_CHARS)
+    """Return what a list shows of a message: what was said, on one line, at most 200 characters, perhaps empty."""
+    return one_line(spoken_text(content_text((entry.message or {}).get("content"), " ")), FIRST_MESSAGE_CHARS)
 
 
 def clean_name(name: object) -> str | None:

@@ -413,11 +413,22 @@ def said(entry: StoredEntry) -> str:
 
 def same_content(stored: StoredEntry, entry: StoredEntry) -> bool:
     """Whether two entries say the same: type, their own time (not a borrowed one), and their own fields as values."""
-    if stored.type != entry.type or stored.own_time_ms != entry.own_time_ms:
+    if stored.own_time_ms != entry.own_time_ms:
         return False
+    if stored.type != entry.type:
+        return _is_other_reading(stored, entry)
     if stored.payload == entry.payload and stored.extra == entry.extra:
         return True
     return stored.fields == entry.fields and stored.timestamp == entry.timestamp
+
+
+def _is_other_reading(stored: StoredEntry, entry: StoredEntry) -> bool:
+    """Whether two entries hold the same text, but one importer took it for a person's and another for a program's."""
+    if {stored.type, entry.type} != {"message", "custom_message"}:
+        return False
+    one, other = ((each.message if each.type == "message" else each.fields) or {} for each in (stored, entry))
+    roles = {one.get("role"), other.get("role")}
+    return roles == {"user", None} and one.get("content") == other.get("content")
 
 
 def is_form_of(entry: StoredEntry, stored: StoredEntry) -> bool:
