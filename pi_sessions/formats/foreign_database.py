@@ -2,8 +2,9 @@
 
 The database is opened read-only; all reading happens in one transaction, so that what is read is one state of it, with
 what its WAL holds. No file is made or changed beside it: a database whose program is gone is read as it lies there, and
-where SQLite would have to write (a WAL without its index, a journal to roll back) a copy is read instead. Damaged pages
-cost the rows that lie on them and no others. Knows nothing about what the tables mean.
+where SQLite would have to write (a WAL without its index, a journal to roll back) a copy is read instead. Pages that
+are damaged, or missing at the end of a file that was cut off, cost the rows that lie on them and no others. Knows
+nothing about what the tables mean.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 MAGIC = b"SQLite format 3\0"
 # Bytes 18 and 19 of the file: 2 when the program uses a WAL.
 _WAL_BYTES = slice(18, 20)
+_HEADER_BYTES = 100
 
 
 _DAMAGED = "get or copy it once more; nothing was stored"
@@ -51,6 +53,7 @@ class ForeignDatabase:
         columns: `{table: names of its columns}`; views and virtual tables are left out.
         damage: What SQLite said about pages it could not read.
         mtime_ms: Time of the newest of its files (Unix milliseconds).
+        is_salvaged: Its end is missing, so that SQLite refuses to open it; what is there is read all the same.
 
     Raises:
         DamagedDatabaseError: not even its tables can be told.
@@ -60,6 +63,7 @@ class ForeignDatabase:
     def __init__(self, path: str) -> None:
         self.path = path
         self.damage: list[str] = []
+        self.is_salvaged = False
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._unguarded = False
         # Names of the columns that are declared to hold bytes.
@@ -73,10 +77,7 @@ class ForeignDatabase:
                 self._connection.execute("begin")
                 self.columns = self._tables()
             except (sqlite3.Error, UnicodeDecodeError):
-                self._connection.close()
-                self._connection = self._open_copy()
-                self._connection.execute("begin")
-                self.columns = self._tables()
+                self.columns = self._tables_of_copy()
         except (sqlite3.Error, UnicodeDecodeError) as error:
             self.close()
             if _is_damage(error):
@@ -197,6 +198,24 @@ class ForeignDatabase:
             self._binary.update(str(row[1]) for row in columns if "BLOB" in str(row[2]).upper())
         return found
 
+    def _tables_of_copy(self) -> dict[str, frozenset[str]]:
+        """Open a copy instead, and return its tables; of one that was cut off, those that are there."""
+        self._connection.close()
+        try:
+            self._connection = self._open_copy()
+            self._connection.execute("begin")
+            return self._tables()
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            if not _is_damage(error) or missing_end(self.path) is None:
+                raise
+        self._connection.close()
+        self._connection = self._open_copy()
+        self.is_salvaged = True
+        # SQLite then reads a file that is shorter than it says. The copy is nobody's, and nothing is written to it.
+        self._connection.execute("pragma writable_schema = on")
+        self._connection.execute("begin")
+        return self._tables()
+
     def _stamp(self) -> tuple[int, int]:
         try:
             status = os.stat(self.path)
@@ -259,7 +278,7 @@ def tables_of(path: str, head: bytes) -> dict[str, frozenset[str]]:
 
 
 def why_unreadable(path: str) -> SourceError | None:
-    """Return what keeps a database from being read, None when its tables can be told."""
+    """Return what keeps a database from being read as a whole, None when all of its tables can be told."""
     _columns, error = _tables_of(path, _state(path))
     return error
 
@@ -269,7 +288,8 @@ def why_unreadable(path: str) -> SourceError | None:
 def _tables_of(path: str, state: tuple[object, ...]) -> tuple[dict[str, frozenset[str]], SourceError | None]:
     try:
         with ForeignDatabase(path) as database:
-            return database.columns, None
+            error = _damaged(path, "its end is missing") if database.is_salvaged else None
+            return database.columns, error
     except SourceError as error:
         return {}, error
 
@@ -291,6 +311,31 @@ def _is_damage(error: Exception) -> bool:
     """Whether it is the file that SQLite failed on, and not somebody who holds it or rights that are missing."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     return code & 0xFF in _DAMAGE_CODES
+
+
+def _damaged(path: str, reason: object) -> DamagedDatabaseError:
+    return DamagedDatabaseError(f"{path} is a damaged or cut-off database ({reason})", hint=_DAMAGED)
+
+
+def missing_end(path: str) -> str | None:
+    """Return what is missing of a database that was cut off; None when it is as long as it says.
+
+    Source: SQLite file format, "The Database Header".
+    """
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_HEADER_BYTES)
+    except OSError:
+        return None
+    if len(head) < _HEADER_BYTES or not head.startswith(MAGIC) or _size(f"{path}-wal"):
+        return None
+    page = int.from_bytes(head[16:18], "big")
+    page = 1 << 16 if page == 1 else page
+    pages, changes, valid_for = (int.from_bytes(head[at : at + 4], "big") for at in (28, 24, 92))
+    there = -(-_size(path) // page) if page else pages
+    if changes != valid_for or there >= pages:
+        return None
+    return f"the database is cut off: {there:,} of its {pages:,} pages are there"
 
 
 class RowCount:

@@ -109,8 +109,8 @@ class Format(Record):
             SourceError: it cannot be read, or is none of this format after all.
         """
         try:
-            cut = is_packed(path) and _look_through(path)
-            yield from _with_cut(self.code.read(path)) if cut else self.code.read(path)
+            cut = _what_is_cut(path)
+            yield from _with_cut(self.code.read(path), cut) if cut is not None else self.code.read(path)
         except RecursionError as error:
             # What could just be decoded may be too deep to be written again, one level further in.
             raise SourceError(f"{path} holds values that are nested too deeply") from error
@@ -307,21 +307,31 @@ def archives() -> ModuleType:
     return archives
 
 
-def _look_through(path: str) -> bool:
-    """Unpack a file once to see that it is sound, so that nothing of a damaged one is stored; True when it is cut."""
-    with open_source(path) as file:
-        return look_through(file)
+def _what_is_cut(path: str) -> str | None:
+    """Return what is missing of a source that was cut off, None when it is whole.
+
+    What is packed is unpacked once to see that it is sound, so that nothing of a damaged one is stored.
+    """
+    if is_packed(path):
+        with open_source(path) as file:
+            is_cut = look_through(file)
+        return "the compressed file is cut off; what came after is not in it" if is_cut else None
+    if os.path.splitext(path)[1] not in DATABASE_ENDINGS:
+        return None
+    from pi_sessions.formats.foreign_database import missing_end
+
+    return missing_end(path)
 
 
-def _with_cut(sessions: Iterator[ParsedSession]) -> Iterator[ParsedSession]:
-    """Yield the sessions of a file that was cut off while it was packed; the last one says so."""
+def _with_cut(sessions: Iterator[ParsedSession], cut: str) -> Iterator[ParsedSession]:
+    """Yield the sessions of a source that was cut off; the last one says so."""
     last: ParsedSession | None = None
     for session in sessions:
         if last is not None:
             yield last
         last = session
     if last is not None:
-        loss = Repair(None, "cut_off", "the compressed file is cut off; what came after is not in it")
+        loss = Repair(None, "cut_off", cut)
         yield last.replace(losses=(*last.losses, loss))
 
 

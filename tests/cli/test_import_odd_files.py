@@ -104,10 +104,10 @@ def test_broken_archives_and_databases_in_a_folder_are_told_of(shell: Terminal) 
     folder = shell.folder / "mixed"
     folder.mkdir()
     shutil.copy(FORMATS / "messages" / "chat.json", folder / "chat.json")
-    for name, dump in (("opencode.db", "opencode/database.sql"), ("other-name.db", "goose/sessions.sql")):
+    cuts = (("opencode.db", "opencode/database.sql", 3000), ("other-name.db", "goose/sessions.sql", 9000))
+    for name, dump, size in (*cuts, ("mine.sqlite", "llm/logs.sql", 70_000)):
         path = Path(database(folder, dump, name=name))
-        path.write_bytes(path.read_bytes()[:-9000])
-    (folder / "first-bytes.db").write_bytes((folder / "opencode.db").read_bytes()[:3000])
+        path.write_bytes(path.read_bytes()[:size])
     with zipfile.ZipFile(folder / "cut.zip", "w") as archive:
         archive.write(FORMATS / "chatgpt" / "conversations.json", "conversations.json")
     (folder / "cut.zip").write_bytes((folder / "cut.zip").read_bytes()[:-200])
@@ -122,10 +122,11 @@ def test_broken_archives_and_databases_in_a_folder_are_told_of(shell: Terminal) 
     assert ran.code == 1
     told = json.loads(ran.out)
     reasons = {Path(each["path"]).name: each["reason"] for each in told["files"] if each["status"] == "refused"}
-    assert reasons.keys() == {"opencode.db", "other-name.db", "first-bytes.db", "cut.zip", "sessions.db"}
-    for name in ("opencode.db", "other-name.db", "first-bytes.db"):
-        assert "is a damaged or cut-off database" in reasons[name]
-        assert "is a damaged or cut-off database" in shell.run("import", str(folder / name)).out
+    assert reasons.keys() == {"opencode.db", "other-name.db", "mine.sqlite", "cut.zip", "sessions.db"}
+    for name in ("opencode.db", "other-name.db", "mine.sqlite"):
+        assert f"{name} is a damaged or cut-off database" in reasons[name] or f"{name} is damaged" in reasons[name]
+        named = json.loads(shell.run("import", str(folder / name), "--json").out)
+        assert named["files"][0]["reason"] == reasons[name]
     assert "is a damaged or cut-off zip archive" in reasons["cut.zip"]
     assert "is not a regular file" in reasons["sessions.db"]
     assert told["totals"]["sessions"] == 1

@@ -139,6 +139,29 @@ def test_a_damaged_page_costs_what_lies_on_it_and_is_reported(tmp_path: Path, na
     assert kept_most > len(raw) // 512 / 3
 
 
+@pytest.mark.parametrize("name", DUMPS)
+def test_a_database_that_was_cut_off_keeps_what_is_there_and_says_so(tmp_path: Path, name: str) -> None:
+    path = Path(database(tmp_path, DUMPS[name]))
+    raw = path.read_bytes()
+    pages = len(raw) // 4096
+    whole = {entry.payload for session in read_or_refused(name, path) for entry in session.entries}
+    kept_before = kept_most = 0
+    for there in range(1, pages):
+        path.write_bytes(raw[: there * 4096])
+        sessions = read_or_refused(name, path)
+        kept = len({entry.payload for session in sessions for entry in session.entries} & whole)
+        if sessions:
+            told = f"the database is cut off: {there} of its {pages} pages are there"
+            assert told in [loss.message for loss in sessions[-1].losses]
+        else:
+            found = identify(str(path))
+            assert found.format is not None or "is a damaged or cut-off database" in (found.reason or "")
+        assert kept >= kept_before
+        kept_before, kept_most = kept, max(kept, kept_most)
+        assert path.read_bytes() == raw[: there * 4096]
+    assert kept_most > len(whole) / 2
+
+
 @pytest.mark.parametrize(("name", "file"), EVERY_FILE, ids=[file for _name, file in EVERY_FILE])
 def test_importing_again_adds_nothing(tmp_path: Path, store: SessionStore, name: str, file: str) -> None:
     format = format_named(name)
