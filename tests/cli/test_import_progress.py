@@ -13,6 +13,7 @@ from rich.progress import Progress
 
 from pi_session_cli.main import main
 from pi_session_cli.render import import_progress
+from pi_sessions import search_index
 from pi_sessions.formats.bytes_read import Listening
 from pi_sessions.formats.pi_reader import open_source
 from tests.cli.launcher import Stream, Terminal
@@ -74,6 +75,18 @@ def test_a_large_file_shows_how_much_of_it_is_read(shell: Terminal, large: Path,
     assert err.index("Reading") < err.index("Indexing")
     assert "\x1b[2J" not in err, "names draw nothing"
     assert b"Reading" not in out
+
+
+def test_a_dry_run_indexes_nothing(shell: Terminal, large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def indexed(*_: object) -> int:
+        raise AssertionError("the store of a dry run is searched by nobody")
+
+    monkeypatch.setattr(search_index, "_index_some", indexed)
+    code, out, err = run(shell, str(large), "--dry-run")
+    assert code == 0
+    assert b"would be added" in out
+    assert "Reading" in err
+    assert "Indexing" not in err
 
 
 def test_many_small_sources_are_counted(shell: Terminal, updates: list[dict[str, Any]]) -> None:

@@ -126,9 +126,14 @@ def whole_path(ctx: Invocation, path: str) -> str:
 
 
 def take_all(
-    ctx: Invocation, intake: Intake, found: tuple[list[Found], list[FileReport]], *, ask: bool
+    ctx: Invocation, intake: Intake, found: tuple[list[Found], list[FileReport]], *, ask: bool, index: bool = True
 ) -> list[FileReport]:
-    """Import what was found, bring the search index up to date, and report on each file."""
+    """Import what was found, bring the search index up to date, and report on each file.
+
+    Args:
+        ask: Ask before.
+        index: False leaves the search index as it is.
+    """
     from pi_session_cli.taking_in import progress_for
     from pi_sessions.search_index import catch_up_if_free
 
@@ -138,7 +143,7 @@ def take_all(
     with progress_for(ctx, sources) as progress:
         intake.progress = progress
         done = refused + list(intake.take(sources))
-        if intake.store is not None and not intake.store.connection.in_transaction:
+        if index and intake.store is not None:
             progress.indexing()
             catch_up_if_free(intake.store.connection)
     return done
@@ -208,11 +213,11 @@ def rehearse(ctx: Invocation, wanted: list[str], restore: bool) -> list[FileRepo
         if os.path.exists(ctx.store_path):
             with ctx.change_store() as store, store.transaction():
                 intake = Intake(store, restore=restore)
-                done += take_all(ctx, intake, intake.find(wanted), ask=False)
+                done += take_all(ctx, intake, intake.find(wanted), ask=False, index=False)
                 raise Rehearsed
         with tempfile.TemporaryDirectory() as folder, SessionStore.open(os.path.join(folder, "dry-run.db")) as store:
             intake = Intake(store)
-            done += take_all(ctx, intake, intake.find(wanted), ask=False)
+            done += take_all(ctx, intake, intake.find(wanted), ask=False, index=False)
     except Rehearsed:
         pass
     return done
