@@ -82,6 +82,8 @@ class Merge:
         self.shared = 0
         self.grown = 0
         self.first_seen = 0
+        # Entries above shared ones that the source does not hold; counted when they came in sight.
+        self._brought: set[int] = set()
         self._untouched = untouched
         self._kin = tuple(kin)
         # By segment: the last shared entry, and the first added one, behind which all were added.
@@ -118,8 +120,10 @@ class Merge:
                 self.shared += 1
                 segment = segment_of(key)
                 self._last_shared[segment] = max(key, self._last_shared.get(segment, key))
-                if self._own(entry.id) is None:
+                if self._own(entry.id) is None and key not in self._brought:
                     self.first_seen += 1
+                    if entry.id in parsed.torn_off:
+                        self._bring(key)
                     self.writer.note(_at(entry, key))
             else:
                 self.added += 1
@@ -153,12 +157,16 @@ class Merge:
         if above is not None and not self._is_shared(above):
             return None
         candidates = self.store.forest.keys_of_id(entry.id)
+        is_torn_off = entry.id in self.parsed.torn_off
+        if is_torn_off:
+            candidates.sort(key=self.store.forest.depth, reverse=True)
         own = next((key for key in candidates if self._is_held(key)), None)
         if own is not None:
             candidates.sort(key=lambda key: key != own)
         for key in candidates:
             at = self.store.forest.parent(key)
-            if (at in (parent, above) or self._real(at) == above) and self._says_the_same(key, entry):
+            agrees = is_torn_off or at in (parent, above) or self._real(at) == above
+            if agrees and self._says_the_same(key, entry):
                 return key
         if entry.id in self.parsed.own_ids:
             for key in candidates:
@@ -191,7 +199,14 @@ class Merge:
 
     def _says_the_same(self, key: int, entry: StoredEntry) -> bool:
         stored = self.store.forest.entry(key)
-        return same_content(stored, entry) or self._keeps_the_same(stored, entry)
+        return same_content(stored, entry) or self._keeps_the_same(stored, entry) or self._copies(stored, entry)
+
+    def _copies(self, stored: StoredEntry, entry: StoredEntry) -> bool:
+        """Whether an entry is the very one that another session wrote; a copy may lack its usage, say."""
+        if not self.parsed.copied or stored.type != entry.type or stored.own_time_ms != entry.own_time_ms:
+            return False
+        written_here = self.store.forest.segment(segment_of(stored.key))[0] == self.sid
+        return not written_here and stored.id == entry.id and said(stored) == said(entry)
 
     def _keeps_the_same(self, stored: StoredEntry, entry: StoredEntry) -> bool:
         """Whether two compactions differ only in naming a label entry, or the entry after it, as the first kept."""
@@ -234,6 +249,17 @@ class Merge:
         for segment in begun:
             found += execute("select seq, key from entries where key = ?", (first_key(segment),)).fetchall()
         return [key for _seq, key in sorted(found)]
+
+    def _bring(self, key: int) -> None:
+        """Take in sight what stands above a shared entry whose source did not hold it, and count it."""
+        forest = self.store.forest
+        owner = forest.segment(segment_of(key))[0]
+        if owner != self.sid and owner not in self._kin:
+            self._kin += (owner,)
+        for entry in forest.read(forest.ranges(forest.parent(key))):
+            if not self._is_held(entry.key) and entry.key not in self._brought:
+                self._brought.add(entry.key)
+                self.writer.note(entry)
 
     def _pass_by(self, key: int, parent: int | None) -> None:
         """Note that what hangs below an entry hangs below its parent, too; of use only where that was there before."""
@@ -407,8 +433,10 @@ def opening_of(parsed: ParsedSession) -> str | None:
 
 def said(entry: StoredEntry) -> str:
     """Return what an entry says, as text that is the same for a copy made by another program."""
-    fields = entry.message if entry.type == "message" else entry.fields
-    return json.dumps({name: value for name, value in (fields or {}).items() if name not in _VOLATILE}, sort_keys=True)
+    fields = (entry.message if entry.type == "message" else entry.fields) or {}
+    # What a program notes beside a text of its own tells of the request that the text went with.
+    left_out = (*_VOLATILE, "details") if entry.type == "custom_message" else _VOLATILE
+    return json.dumps({name: value for name, value in fields.items() if name not in left_out}, sort_keys=True)
 
 
 def same_content(stored: StoredEntry, entry: StoredEntry) -> bool:

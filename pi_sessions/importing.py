@@ -124,6 +124,10 @@ class Importing(Origins):
             self._take_facts(journal, sid, merge, parsed, created)
             return self._imported_result(journal, sid, merge, parsed, created, followed)
 
+    def waits_for_another(self, parsed: ParsedSession) -> bool:
+        """Whether a source begins in the middle of a session that is not here, which it could share once it is."""
+        return bool(parsed.torn_off) and not any(map(self.forest.keys_of_id, parsed.torn_off))
+
     def _again(self, sid: int, parsed: ParsedSession, place: str | None) -> ImportResult:
         """Answer for a source that holds nothing new; it still becomes the current session where that is asked for."""
         journal = Journal(self.connection)

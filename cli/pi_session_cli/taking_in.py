@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from itertools import chain
 
 from pi_session_cli.render.import_progress import Quiet
 from pi_session_cli.render.imported import refusal, report_of, unchanged_report, waiting_report
@@ -73,21 +74,29 @@ class Intake:
     def take(self, sources: Iterable[Found]) -> Iterator[FileReport]:
         """Import sources one by one and report on every session.
 
+        A copy that begins in the middle comes last, so that the session it was made from may come first.
+
         Raises:
             StoreError: the store cannot be used; what was imported before stays.
         """
         store = self.store
         assert store is not None
+        sources = list(sources)
+        waiting: list[Found] = []
         with store.checkpoints_apart():
-            for source in sources:
+            for number, source in enumerate(chain(sources, waiting), 1):
+                if number > len(sources):
+                    # Their bytes were counted before.
+                    self.progress = Quiet()
                 try:
-                    yield from self._take_one(source)
+                    yield from self._take_one(source, waiting if number < len(sources) else None)
                 except KeyboardInterrupt:
                     self.interrupted = True
                     return
                 self.progress.ends()
 
-    def _take_one(self, source: Found) -> Iterator[FileReport]:
+    def _take_one(self, source: Found, waiting: list[Found] | None) -> Iterator[FileReport]:
+        """Import a source, or put it among those that wait (None: it must not)."""
         path, format = source.path, source.format
         store = self.store
         assert store is not None
@@ -105,6 +114,9 @@ class Intake:
             passes = 2 if is_packed(path) else 1
             progress.begins(path, passes=passes)
             for parsed in format.read(path):
+                if waiting is not None and store.waits_for_another(parsed):
+                    waiting.append(source)
+                    return
                 if not parsed.has_begun():
                     # It is not stored, and what was lost of it would be told only once.
                     told_whole = told_whole and not (parsed.repairs or parsed.losses)

@@ -54,6 +54,7 @@ class SessionBuilder:
         entries: So far, in the order of the source. A reader may change an entry's parent until `finish`.
         lines: The line or row of each entry.
         own_ids: Ids given by our exporter.
+        torn_off: Ids of roots that followed something that the source does not hold.
         repairs, losses, unknown: As in `ParsedSession`.
     """
 
@@ -72,6 +73,7 @@ class SessionBuilder:
         self._untimed = untimed
         self.entries: list[StoredEntry] = []
         self.own_ids: set[str] = set()
+        self.torn_off: set[str] = set()
         self.repairs: list[Repair] = []
         self.losses: list[Repair] = []
         self.unknown: list[Repair] = []
@@ -312,6 +314,7 @@ class SessionBuilder:
             title=title,
             child_of=child_of,
             copied=copied,
+            torn_off=frozenset(self.torn_off),
             own_ids=frozenset(self.own_ids),
         )
 

@@ -150,9 +150,12 @@ def _find_parents(builder: SessionBuilder, nodes: list[Node], named: dict[str, N
             if found in mine:
                 # It stands only behind the compaction that keeps it; what it followed is not in this file.
                 found = None
+                builder.torn_off.add(node.entry.id)
             elif (found is None or found is node) and (before is not None or not is_side):
                 found = before
                 where = f"linked to the record before, {before.entry.id}" if before is not None else "a root now"
+                if before is None and found is not node:
+                    builder.torn_off.add(node.entry.id)
                 text = f"the parent {node.parent} is missing; {where}"
                 builder.repairs.append(Repair(node.line, "missing_parent", text, node.entry.id))
         elif node.marks & BOUNDARY:
@@ -271,7 +274,8 @@ def _answers(entry: StoredEntry, path: list[StoredEntry], kept: set[int]) -> boo
     call = entry.message.get("toolCallId")
     for place in kept:
         message = path[place].message
-        blocks = message["content"] if message is not None and message.get("role") == "assistant" else ()
+        content = message.get("content") if message is not None and message.get("role") == "assistant" else None
+        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
         if any(block.get("type") == "toolCall" and block.get("id") == call for block in blocks):
             return True
     return False

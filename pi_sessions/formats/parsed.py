@@ -125,6 +125,8 @@ class ParsedSession(Record):
         child_of: For a subagent's conversation, what it belongs to; such sessions are not listed by default.
         copied: The source holds a copy of another session's beginning (`parent_ref`) whose ids or times differ: entries
             that say the same under the same parent are shared with that session.
+        torn_off: Ids of root entries that followed something that the source does not hold, as in a copy that begins in
+            the middle; they are shared where the entry stands in a session that holds it.
         own_ids: Ids of entries that our exporter wrote; what stands there may be a poorer form of the stored entry.
         form_of: Id of the session whose poorer form this is, as an export of our own that cannot hold everything; where
             that session is, the entries belong to it.
@@ -159,6 +161,7 @@ class ParsedSession(Record):
     title: str | None = None
     child_of: ChildOf | None = None
     copied: bool = False
+    torn_off: frozenset[str] = frozenset()
     own_ids: frozenset[str] = frozenset()
     form_of: str | None = None
     state: SessionState | None = None

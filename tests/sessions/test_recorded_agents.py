@@ -8,7 +8,7 @@ from typing import Any
 
 from pi_sessions.store import SessionStore
 from tests.sessions.agent_files import check_claude_code, check_codex, check_context, check_store, read
-from tests.sessions.foreign_files import read_all, records_of, write_lines
+from tests.sessions.foreign_files import read_all, records_of, text_of, write_lines
 from tests.sessions.pi_files import FIXTURES
 
 AGENTS = FIXTURES / "agents"
@@ -147,3 +147,21 @@ def test_a_gemini_chat_that_went_another_way_after_a_short_list_has_two_branches
     check_context(
         parsed, [("custom", "<session_context>"), ("user", "What does it say?"), ("assistant", "It says: a note.")]
     )
+
+
+def test_a_claude_code_fork_of_a_compacted_session_shares_what_it_repeats(tmp_path: Path) -> None:
+    """Usage, prompt ids and new parents tell the records apart; their uuids and what they say do not."""
+    session, fork = claude_files()
+    repeated = {record.get("uuid") for record in records_of(session)} & {
+        record["uuid"] for record in records_of(fork) if "uuid" in record
+    }
+    with SessionStore.open(str(tmp_path / "s.db")) as store:
+        for _again in range(2):
+            first, second = (store.import_session(read_all(file)[0]) for file in (session, fork))
+        assert (first.added, second.added) == (0, 0)
+        assert store.verify() == []
+        stored = [row[0] for row in store.connection.execute("select id from entries") if row[0] in repeated]
+        assert len(stored) == len(set(stored)) > 20
+        asked = [text_of(entry.message) for entry in store.path(second.session.id) if entry.role == "user"]
+        assert asked == ["Read the notes", "How long is it?", "Go on", "Ask", "Fork"]
+        assert second.session.origin == first.session.id
