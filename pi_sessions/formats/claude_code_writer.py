@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pi_sessions.context import COMPACTION_PREFIX, COMPACTION_SUFFIX
+from pi_sessions.context import COMPACTION_PREFIX, COMPACTION_SUFFIX, EDITABLE_ROLES, latest_edits
 from pi_sessions.errors import NothingToExportError
 from pi_sessions.formats import export_losses as words
 from pi_sessions.formats.claude_code import CHAIN
@@ -37,7 +37,7 @@ _REST = "claudeCode"
 _CALL = frozenset(("type", "id", "name", "arguments"))
 _PRIVATE = frozenset(("textSignature", "codex"))
 _PROMPT = 200
-_NOTE = frozenset(("customType", "content", "display", "details"))
+_KEPT = ("message", "custom_message", "branch_summary")
 # What a question or a result may hold; the API refuses any other block, and the session with it.
 _SAID = frozenset(("text", "thinking", "redacted_thinking", "tool_use"))
 _ASKED = frozenset(("text", "image", "document", "search_result"))
@@ -56,7 +56,9 @@ def export_losses(export: Export) -> dict[str, int]:
     """Return what the file does not hold or says differently: `{what: how many}`."""
     writer = _Writer(export)
     writer.lines()
-    return words.counts_of(words.fact_losses(export, (words.NAME, words.FOLDER)) + writer.losses)
+    # Records of the parent chain say where it was, titles do not.
+    held = (words.NAME, words.FOLDER) if writer._uuids else (words.NAME,)
+    return words.counts_of(words.fact_losses(export, held) + writer.losses)
 
 
 class _Writer(ForeignWriter):
@@ -77,11 +79,8 @@ class _Writer(ForeignWriter):
             **(constant if isinstance(constant, dict) else {}),
         }
         self.by_id = {entry.id: entry for entry in export.entries}
-        self.omitted = {
-            said(entry.fields.get("targetId"))
-            for entry in export.entries
-            if entry.type == "context_edit" and entry.fields.get("replacement", 0) is None
-        }
+        in_force = latest_edits(export.path())
+        self.omitted = {target: edit.id for target, edit in in_force.items() if edit.fields["replacement"] is None}
         # What a compaction keeps is said by what it names: an omitted entry among it goes out as it is.
         self._on_path = {entry.id for entry in export.path()}
         compactions = [entry for entry in export.path() if entry.type == "compaction"]
@@ -93,9 +92,12 @@ class _Writer(ForeignWriter):
         }
         # Entry -> uuid of the record its children go on behind.
         self._end: dict[str, str | None] = {}
+        # Entry -> uuids of its records in the parent chain.
+        self._uuids: dict[str, list[str]] = {}
         # Call id -> entry with the call -> uuid of its record.
         self._calls: dict[str, dict[str, str]] = {}
         self._names: dict[str, str] = {}
+        # Omissions that come back with the compaction that kept the others.
         self._consumed: set[str] = set()
         self._named: object = None
 
@@ -106,7 +108,11 @@ class _Writer(ForeignWriter):
             raise NothingToExportError("There is nothing to export", hint="the session has no entries yet")
         for entry in entries:
             self._end[entry.id] = self._parent(entry)
+            before = len(self._out)
             self._entry(entry)
+            if len(self._out) > before:
+                self._count_beside(entry)
+        self._count_times(filled=False)
         if self.export.session.name and self.export.session.name != self._named:
             title = {"type": "custom-title", "customTitle": self.export.session.name, "sessionId": self.session_id}
             self._put({**title, MARK: {"made": True}})
@@ -177,13 +183,13 @@ class _Writer(ForeignWriter):
         if marked:
             record[MARK] = marked
         self._put(record)
+        self._uuids.setdefault(entry.id, []).append(uuid)
         self._end[entry.id] = uuid
         return uuid
 
     # --- entries --------------------------------------------------------------------------------------------------
 
     def _entry(self, entry: StoredEntry) -> None:
-        self._count_beside(entry)
         if entry.message is not None:
             message, original = shaped(*as_edited(entry.id, entry.message, self.edits))
             role = message.get("role")
@@ -358,7 +364,7 @@ class _Writer(ForeignWriter):
         own: JsonObject = {"message": {"role": "user", "content": content}}
         mark: JsonObject = {}
         name = kind.removeprefix(f"{NAME}.")
-        meta: JsonObject = {"isMeta": True} if name == kind or name == _META else {}
+        meta: JsonObject = {"isMeta": True} if name in (kind, _META) else {}
         display = bool(fields.get("display"))
         told = display == (name in SHOWN) and (details is None or isinstance(details, dict))
         same = user_content(content) == given
@@ -371,7 +377,6 @@ class _Writer(ForeignWriter):
             own = {**details, **own}
         if not same:
             mark["content"] = given
-        self.losses[words.MORE_FIELDS] += words.more_fields(fields, _NOTE)
         self._chain(entry, "user", {**own, **meta}, mark=mark)
 
     def _custom(self, entry: StoredEntry) -> None:
@@ -454,16 +459,21 @@ class _Writer(ForeignWriter):
     def _kept(self, entry: StoredEntry) -> list[str]:
         """Return the uuids of the records a compaction keeps."""
         path = self._kept_path(entry)
-        among = {each.id for each in path}
-        for edit in self.export.entries:
-            if edit.type == "context_edit" and edit.fields.get("targetId") in among:
-                self._consumed.add(edit.id)
         kept: list[str] = []
+        # Claude Code keeps all from the first to the last; only what is left out behind that comes back as left out.
+        behind: list[StoredEntry] = []
+        calls: set[str] = set()
         for each in path:
-            end = self._end.get(each.id)
-            if each.type in ("message", "custom_message") and each.id not in self.omitted and end is not None:
-                parts = [as_uuid(each.id), *(as_uuid(each.id, str(part)) for part in range(1, _parts(each)))]
-                kept += parts
+            if each.type in _KEPT and each.id not in self.omitted and each.id in self._uuids:
+                kept += self._uuids[each.id]
+                calls = calls.union(*map(_calls_in, (*behind, each)))
+                behind = []
+            elif kept:
+                behind.append(each)
+        for each in behind:
+            answers = each.role == "toolResult" and each.message is not None and each.message.get("toolCallId") in calls
+            if each.id in self.omitted and each.role in EDITABLE_ROLES and not answers:
+                self._consumed.add(self.omitted[each.id])
         return kept
 
 
@@ -471,12 +481,11 @@ def _is_asked(block: JsonObject) -> bool:
     return block.get("type") in _ASKED and (block["type"] != "image" or isinstance(block.get("source"), dict))
 
 
-def _parts(entry: StoredEntry) -> int:
+def _calls_in(entry: StoredEntry) -> set[str]:
     message = entry.message
-    if message is None or message.get("role") != "assistant":
-        return 1
-    content = message.get("content")
-    return max(len(content), 1) if isinstance(content, list) else 1
+    content = message.get("content") if message is not None and message.get("role") == "assistant" else None
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return {said(block.get("id")) for block in blocks if block.get("type") == "toolCall"}
 
 
 def _rest(message: JsonObject) -> JsonObject:

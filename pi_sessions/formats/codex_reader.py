@@ -246,10 +246,12 @@ class _Rollout:
             self._keep("turn_context", payload)
         if isinstance(effort, str) and effort != self._effort:
             self._effort = effort
+            self._mark = self._mark or marked_text(self._marks, "effortId")
             fields = {"thinkingLevel": "off" if effort == "none" else effort}
             self.cursor = self.builder.add("thinking_level_change", fields, **self._where("effort", effort)).id
         if isinstance(model, str) and model and model != self._model:
             self._model = model
+            self._mark = self._mark or marked_text(self._marks, "modelId")
             fields = {"provider": self._provider(), "modelId": model}
             more = self._marks.get("fields")
             fields |= more if isinstance(more, dict) else {}
@@ -310,7 +312,8 @@ class _Rollout:
         if kind is not None or isinstance(marks.get("customType"), str):
             self._close()
         if isinstance(marks.get("customType"), str):
-            fields = {"customType": marks["customType"], "content": _plain(blocks, marks)}
+            content = marks["content"] if "content" in marks else _plain(blocks, marks)
+            fields = {"customType": marks["customType"], "content": content}
             fields["display"] = bool(marks.get("display"))
             if marks.get("details") is not None:
                 fields["details"] = marks["details"]

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pi_sessions.stored import JsonObject, StoredEntry
 
 VERSION = "0.99.0"
+# Of a block: its item says something else, so that the mark must say what it is.
+_OTHERWISE = "otherwise"
 _API = "openai-responses"
 # Blocks of ours that a question or an output of Codex's has a part for.
 _ASKED = ("text", "image", "image_reference")
@@ -86,6 +88,8 @@ class _Writer(ForeignWriter):
         self._effort: str | None = None
         self._total: Counter[str] = Counter()
         self._path: list[StoredEntry] = []
+        # Changes of model and level that a record of Codex's own says.
+        self._implied: set[str] = set()
         self._names: dict[str, str] = {}
 
     def lines(self) -> list[str]:
@@ -98,10 +102,15 @@ class _Writer(ForeignWriter):
         for entry in self._path:
             if entry.time_ms is not None:
                 self._time = format_time(entry.time_ms)
+            before = len(self._out)
             self._entry(entry)
+            # A compaction has written what it kept, a record of Codex's own the changes it means.
+            if len(self._out) > before or entry.type == "custom_message" or entry.id in self._implied:
+                self._count_beside(entry)
+        self._count_times(filled=True)
         self._end_turn()
-        named = any(entry.type == "session_info" for entry in self._path)
-        if self.export.session.name and not named:
+        named = [entry.fields.get("name") for entry in self._path if entry.type == "session_info"]
+        if self.export.session.name and self.export.session.name not in named[-1:]:
             told = {"type": "thread_name_updated", "thread_id": self.thread_id, "thread_name": self.export.session.name}
             self._put("event_msg", told, {"made": True})
         return self._out
@@ -126,7 +135,6 @@ class _Writer(ForeignWriter):
 
     def _entry(self, entry: StoredEntry) -> None:
         mark: JsonObject = {"id": entry.id}
-        self._count_beside(entry)
         if entry.message is not None:
             message, original = shaped(*as_edited(entry.id, entry.message, self.edits))
             role = message.get("role")
@@ -144,14 +152,20 @@ class _Writer(ForeignWriter):
             self._custom_message(entry, mark)
         elif entry.type == "custom":
             self._custom(entry, mark)
+        elif entry.id in self._implied:
+            pass
         elif entry.type == "model_change":
-            if entry.fields.get("modelId") != self._model:
+            if entry.fields.get("modelId") == self._model or not entry.fields.get("modelId"):
+                self.losses[words.MODELS_CHANGED] += 1
+            else:
                 told = {**mark, "fields": entry.fields}
                 self._turn_context(str(entry.fields.get("modelId") or ""), self._effort, told)
         elif entry.type == "thinking_level_change":
             level = str(entry.fields.get("thinkingLevel") or "off")
             effort = "none" if level == "off" else level
-            if effort != self._effort:
+            if effort == self._effort:
+                self.losses[words.LEVELS_CHANGED] += 1
+            else:
                 self._turn_context(self._model, effort, mark)
         elif entry.type == "session_info":
             told = {"type": "thread_name_updated", "thread_id": self.thread_id}
@@ -203,21 +217,22 @@ class _Writer(ForeignWriter):
         if model and model != self._model:
             self._turn_context(model, self._effort, {})
         provider = self.meta.get("model_provider") or "openai"
+        made = [(block, *self._item(block, message)) for block in message["content"]]
+        unsaid = sum(word == words.HIDDEN for _block, _item, word in made)
+        if not original and (unsaid or any(word == _OTHERWISE for _block, _item, word in made)):
+            original = {"content": message["content"]}
+        lost = Counter(word for _block, _item, word in made if word not in (None, _OTHERWISE))
+        self.losses += Counter({words.HIDDEN: unsaid}) if original else lost
+        # What the mark says of the content is not looked into.
         calls = any(block["type"] == "toolCall" for block in message["content"])
         read = {
             "provider": provider,
             "api": _API,
             "model": self._model,
             "timestamp": entry.time_ms,
-            "stopReason": "toolUse" if calls else "stop",
+            "stopReason": "toolUse" if calls and not original else "stop",
             "usage": items.usage_of(_last_usage(message)),
         }
-        made = [(block, *self._item(block, message)) for block in message["content"]]
-        unsaid = sum(word == words.HIDDEN for _block, _item, word in made)
-        if unsaid and not original:
-            original = {"content": message["content"]}
-        lost = Counter(word for _block, _item, word in made if word is not None)
-        self.losses += Counter({words.HIDDEN: unsaid}) if original else lost
         mark = {**mark, **marked(unlike(message, read), original)}
         for block, item, _word in made:
             if item is not None:
@@ -231,18 +246,19 @@ class _Writer(ForeignWriter):
     def _item(self, block: JsonObject, message: JsonObject) -> tuple[JsonObject | None, str | None]:
         """Return a block as an item, and what is lost of it."""
         kind = block["type"]
-        lost = None if block.keys() <= _FIELDS.get(kind, block.keys()) else words.MORE_BLOCK_FIELDS
         if kind == "text":
             rest = block.get("codex")
+            rest = rest if isinstance(rest, dict) else {}
             content = [{"type": "output_text", "text": block["text"]}]
-            own = {"type": "message", "role": "assistant", "content": content}
-            return {**own, **(rest if isinstance(rest, dict) else {})}, lost
+            item = {"type": "message", "role": "assistant", "content": content, **rest}
+            return item, _lost_of(block, {"type": kind, "text": block["text"], **({"codex": rest} if rest else {})})
         if kind == "thinking":
-            item = self._reasoning(block, message)
-            return item, lost if item is not None else words.FOREIGN_THINKING
+            told = self._reasoning(block, message)
+            return told, words.FOREIGN_THINKING if told is None else _lost_of(block, items.thinking_block(told))
         if kind == "toolCall":
             self._names[block["id"]] = block["name"]
-            return _call_item(block), lost
+            item = _call_item(block)
+            return item, _lost_of(block, items.tool_call(item))
         return (dict(block), None) if kind in items.SERVED else (None, words.HIDDEN)
 
     def _reasoning(self, block: JsonObject, message: JsonObject) -> JsonObject | None:
@@ -290,17 +306,21 @@ class _Writer(ForeignWriter):
 
     def _custom_message(self, entry: StoredEntry, mark: JsonObject) -> None:
         fields = entry.fields
-        kind = str(fields.get("customType") or "")
+        kind = said(fields.get("customType"))
         if kind == f"{NAME}.kept":
             return
         role = "developer" if kind == f"{NAME}.developer" else "system" if kind == f"{NAME}.system" else "user"
-        content = items_of(fields.get("content"))
+        given = fields.get("content")
+        content = [part for part in items_of(given) if _is_asked(part)]
         text = "\n".join(part["text"] for part in content if part["type"] == "input_text")
-        if role == "user" and kind != f"{NAME}.{items.injected_kind(text)}":
+        same = items.blocks_of(content) == given
+        plain = fields.get("details") is None and not fields.get("display")
+        if not same or not plain or (role == "user" and kind != f"{NAME}.{items.injected_kind(text)}"):
             mark = {**mark, "customType": kind, "display": bool(fields.get("display"))}
-            mark |= _plain(fields)
             if fields.get("details") is not None:
                 mark["details"] = fields["details"]
+            if not same:
+                mark |= _plain(fields) or {"content": given}
         self._put("response_item", {"type": "message", "role": role, "content": content}, mark)
 
     def _custom(self, entry: StoredEntry, mark: JsonObject) -> None:
@@ -309,15 +329,30 @@ class _Writer(ForeignWriter):
         if name == kind or not isinstance(data, dict) or name == "thread_rolled_back":
             self.losses[words.CUSTOM] += 1
         elif name == "turn_context":
-            self._model = str(data.get("model") or self._model)
-            self._effort = data.get("effort") or self._effort
-            self._put("turn_context", data, mark)
+            self._put("turn_context", data, {**mark, **self._implied_by(entry, data)})
         elif name in ITEM_KINDS or data.get("type") in ("agent_message", "compaction", "context_compaction"):
             self._put("response_item", data, mark)
         elif data.get("type") == name and name not in LINE_KINDS:
             self._put("event_msg", data, mark)
         else:
             self._put(name, data, mark)
+
+    def _implied_by(self, entry: StoredEntry, data: JsonObject) -> JsonObject:
+        """Take over what a record of Codex's own sets; return the ids of the entries that say the same."""
+        behind = self._path[self._path.index(entry) + 1 :]
+        ids: JsonObject = {}
+        effort, model = data.get("effort"), data.get("model")
+        if isinstance(effort, str) and effort != self._effort:
+            self._effort = effort
+            level = "off" if effort == "none" else effort
+            if behind and behind[0].type == "thinking_level_change" and behind[0].fields.get("thinkingLevel") == level:
+                ids["effortId"] = behind.pop(0).id
+        if isinstance(model, str) and model and model != self._model:
+            self._model = model
+            if behind and behind[0].type == "model_change" and behind[0].fields.get("modelId") == model:
+                ids |= {"modelId": behind[0].id, "fields": behind[0].fields}
+        self._implied |= {ids[name] for name in ("effortId", "modelId") if name in ids}
+        return ids
 
     def _as_text(self, entry: StoredEntry, kind: str) -> None:
         """Write what a model sees of an entry as text the program put in."""
@@ -340,7 +375,7 @@ class _Writer(ForeignWriter):
         if fields.get("firstKeptEntryId") not in (None, entry.id) or (ours and not fields.get("fromHook")):
             mark = {
                 **mark,
-                "firstKept": fields.get("firstKeptEntryId"),
+                "firstKept": self._first_kept(entry),
                 "tokensBefore": fields.get("tokensBefore") or 0,
             }
             named = ("summary", "firstKeptEntryId", "tokensBefore")
@@ -365,6 +400,13 @@ class _Writer(ForeignWriter):
             history += [_said(str(message))] if message else []
         self._put("compacted", {"message": message, "replacement_history": history, **rest}, mark)
 
+    def _first_kept(self, entry: StoredEntry) -> str:
+        """Return the first entry a compaction keeps among those that are in the file."""
+        ids = [each.id for each in self._path]
+        first, end = entry.fields.get("firstKeptEntryId"), ids.index(entry.id)
+        start = ids.index(first) if first in ids[:end] else end
+        return next((each for each in ids[start:end] if each in self._written), entry.id)
+
     def _kept_items(self, entry: StoredEntry) -> list[JsonObject]:
         """Return the items of the entries a compaction keeps."""
         ids = [each.id for each in self._path]
@@ -378,14 +420,11 @@ class _Writer(ForeignWriter):
         return [line["payload"] for line in found if line["type"] == "response_item"]
 
 
-_FIELDS = {
-    "text": {"type", "text", "codex"},
-    "thinking": {"type", "thinking", "thinkingSignature", "encrypted", "redacted"},
-    "toolCall": {
-        *("type", "id", "name", "arguments"),
-        *("codexKind", "argumentsText", "argumentsError", "namespace"),
-    },
-}
+def _lost_of(block: JsonObject, read: JsonObject) -> str | None:
+    """Return what a block has lost when it is read from its item."""
+    if read == block:
+        return None
+    return words.MORE_BLOCK_FIELDS if read.items() <= block.items() else _OTHERWISE
 
 
 def _is_asked(part: JsonObject) -> bool:

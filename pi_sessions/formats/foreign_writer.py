@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pi_sessions.context import entry_messages, to_llm
+from pi_sessions.context import EDITABLE_ROLES, entry_messages, to_llm
 from pi_sessions.formats import export_losses as words
 from pi_sessions.stored import dump
 
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 # Fields of a message that the writers and readers see to themselves.
 _ELSEWHERE = frozenset(("role", "content", "details"))
+# What the records that stand for entries say; of other types, the writers see to it.
+_OWN = {
+    "message": ("message",),
+    "custom_message": ("customType", "content", "display", "details"),
+    "custom": ("customType", "data"),
+    "session_info": ("name",),
+    "thinking_level_change": ("thinkingLevel",),
+}
 # Texts without which a block is none of its kind.
 _TEXTS = {"text": ("text",), "image": ("data", "mimeType")}
 
@@ -35,6 +43,9 @@ class ForeignWriter:
         self.export = export
         self.losses: Counter[str] = Counter()
         self._out: list[str] = []
+        # Type of each entry that was written, whether it lacks a time, and whether its message does.
+        self._untimed: list[tuple[str, bool, bool]] = []
+        self._written: set[str] = set()
 
     def _texts_of(self, entry: StoredEntry, kind: str) -> list[object]:
         """Return the contents a model sees of an entry that goes out as text, and count it as such, or as missing.
@@ -49,9 +60,26 @@ class ForeignWriter:
         return texts
 
     def _count_beside(self, entry: StoredEntry) -> None:
-        """Count what an entry says beside its own record: fields that have no place, and a time that it lacks."""
-        self.losses[words.MORE_FIELDS] += entry.type == "message" and len(entry.fields) > 1
-        self.losses[words.MADE_TIMES] += entry.time_ms is None
+        """Count what a written entry says beside its own record: fields that have no place, and a missing time."""
+        message = entry.message
+        self._written.add(entry.id)
+        known = _OWN.get(entry.type)
+        self.losses[words.MORE_FIELDS] += known is not None and words.more_fields(entry.fields, known)
+        untimed = message is not None and message.get("role") in EDITABLE_ROLES and message.get("timestamp") is None
+        self._untimed.append((entry.type, entry.time_ms is None, untimed))
+
+    def _count_times(self, *, filled: bool) -> None:
+        """Count the times that a reader makes up, as `building.SessionBuilder` does.
+
+        Args:
+            filled: Whether the file says when the session began.
+        """
+        timed = next((place for place, (_, missing, _) in enumerate(self._untimed) if not missing), None)
+        before = [kind for kind, _, _ in self._untimed[:timed]]
+        known = filled or (timed is not None and "message" not in before)
+        for place, (_kind, missing, untimed) in enumerate(self._untimed):
+            made = known or (timed is not None and place >= timed)
+            self.losses[words.MADE_TIMES] += made and (missing or untimed)
 
 
 def unlike(message: JsonObject, read: JsonObject, *own: str) -> JsonObject:
@@ -64,6 +92,9 @@ def unlike(message: JsonObject, read: JsonObject, *own: str) -> JsonObject:
     """
     names = [name for name in {**message, **read} if name not in _ELSEWHERE and name not in own]
     told = {name: message.get(name) for name in names if message.get(name) != read.get(name)}
+    if told.get("timestamp", 0) is None:
+        # One without a time gets that of its entry.
+        del told["timestamp"]
     return {"message": told} if told else {}
 
 

@@ -322,6 +322,7 @@ def paths(draw: st.DrawFn) -> list[StoredEntry]:
         kind = draw(st.sampled_from(["any"] * 6 + ["compaction", "omit", "edit"])) if ids else "any"
         if kind == "compaction":
             own = {"type": "compaction", "summary": "So far", "firstKeptEntryId": draw(st.sampled_from(ids))}
+            own["tokensBefore"] = 7
         elif kind != "any":
             replacement = None if kind == "omit" else {"content": "Edited"}
             own = {"type": "context_edit", "targetId": draw(st.sampled_from(ids)), "replacement": replacement}

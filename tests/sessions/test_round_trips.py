@@ -1,5 +1,6 @@
 """Our own exports, read into an empty store: the same entries, and every difference is one the export has counted."""
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -10,17 +11,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pi_loop.message_lists import anthropic_lines, anthropic_losses, openai_lines, openai_losses
-from pi_sessions.context import active_entries, project_entries
+from pi_sessions.context import active_entries, entry_messages, latest_edits, path_to_root, project_entries
 from pi_sessions.errors import NothingToExportError
+from pi_sessions.formats import claude_code_writer, codex_writer, json_export, markdown, pi_export
 from pi_sessions.formats import export_losses as words
-from pi_sessions.formats import json_export, markdown, pi_export
 from pi_sessions.formats.exports import TOOLS, TOOLS_FULL, TOOLS_NONE, Export, read_export
 from pi_sessions.formats.parsed import ParsedSession
-from pi_sessions.formats.registry import identify
+from pi_sessions.formats.registry import format_named, identify
 from pi_sessions.results import Session
 from pi_sessions.store import SessionStore
 from pi_sessions.stored import StoredEntry
@@ -312,3 +313,176 @@ def content_lost(before: object, after: object, found: Counter[str]) -> None:
         elif kind != "text" or block.get("text"):
             found[GONE_AS.get(kind, words.OTHER_BLOCKS)] += 1
     assert left == []
+
+
+# --- Claude Code and Codex ------------------------------------------------------------------------------------------
+
+AGENTS = {"claude-code": claude_code_writer, "codex": codex_writer}
+FACTS_LOST = (words.OFF_PATH, words.BRANCH_NAMES, words.FOLDERS, words.ORIGINS, words.MARKED, words.CALLERS)
+
+
+@pytest.mark.parametrize("form", AGENTS)
+@pytest.mark.parametrize("source", SOURCES, ids=name_of)
+def test_an_agents_file_holds_the_entries_less_what_it_counts(tmp_path: Path, source: Path | None, form: str) -> None:
+    with SessionStore.open(str(tmp_path / "a.db")) as store:
+        for session in sessions_of(store, source):
+            for leaf in {session.leaf, *(branch.leaf for branch in store.branches(session.id))} - {None}:
+                agents_file_comes_back(
+                    tmp_path / "file.jsonl", read_export(store, session, leaf, whole_tree=False), form
+                )
+            if form == "claude-code":
+                export = read_export(store, session, session.leaf, whole_tree=True)
+                agents_file_comes_back(tmp_path / "file.jsonl", export, form)
+
+
+@pytest.mark.parametrize("form", AGENTS)
+@settings(max_examples=100, deadline=None)
+@given(entries=paths())
+def test_an_agents_file_of_anything_counts_what_it_does_not_hold(form: str, entries: list[StoredEntry]) -> None:
+    assume(form == "codex" or not keeps_across(entries))
+    names = [str(entry.fields["name"]) for entry in entries if entry.type == "session_info"]
+    session = SESSION.replace(name=names[-1] if names else None)
+    export = Export(session, tuple(entries), entries[-1].id)
+    with TemporaryDirectory() as folder, suppress(NothingToExportError):
+        agents_file_comes_back(Path(folder) / "file.jsonl", export, form)
+
+
+def keeps_across(entries: list[StoredEntry]) -> bool:
+    """Whether a compaction keeps what stands before an earlier one; Claude Code has nothing before a boundary."""
+    ids = [entry.id for entry in entries]
+    places = [place for place, entry in enumerate(entries) if entry.type == "compaction"]
+    return any(
+        ids.index(str(entries[later].fields["firstKeptEntryId"])) <= earlier
+        for earlier, later in itertools.pairwise(places)
+    )
+
+
+def agents_file_comes_back(path: Path, export: Export, form: str) -> None:
+    """Write a file for an agent, read it into an empty store and compare it entry by entry with what it counted."""
+    writer = AGENTS[form]
+    lost, text = dict(writer.export_losses(export)), "".join(writer.export_lines(export))
+    path.write_text(text, encoding="utf-8")
+    format = format_named(form)
+    assert format is not None
+    (read,) = format.read(str(path))
+    check(read)
+    assert read.losses == ()
+    with SessionStore.open(":memory:") as empty:
+        back = empty.import_session(read).session
+        after = {entry.id: entry for entry in empty.entries(back.id)}
+        labels = empty.labels(back.id)
+    session = export.session
+    assert (back.id, back.name or "", len(labels)) == (session.id, session.name or "", 0)
+    facts_lost = {word: lost.pop(word) for word in FACTS_LOST if word in lost}
+    assert facts_lost.get(words.ORIGINS, 0) == (bool(session.origin) and session.origin != back.origin)
+    assert facts_lost.get(words.FOLDERS, 0) == (session.cwd != back.cwd)
+    assert facts_lost.get(words.OFF_PATH, 0) == export.beside
+    hidden = lost.pop(words.HIDDEN, 0)
+    said = [entry.fields for entry in export.entries if entry.type == "label"]
+    told = [(own.get("targetId"), own.get("label")) for own in said]
+    set_here = [label for label in export.labels if label.entry_id in {entry.id for entry in export.entries}]
+    found = Counter({words.LABEL_TEXTS: sum((label.entry_id, label.text) not in told for label in set_here)})
+    for entry in export.entries:
+        if entry.type == "compaction" and entry.id in after:
+            after[entry.id] = with_first_kept(entry, after[entry.id], export, after)
+    for entry in export.entries:
+        found += entry_lost(entry, after.pop(entry.id, None) or omission_again(entry, export, after))
+        hidden -= odd_blocks(entry) if hidden else 0
+    assert after == {}
+    assert hidden <= 0
+    assert lost == {word: number for word, number in found.items() if number}
+
+
+def omission_again(entry: StoredEntry, export: Export, after: dict[str, StoredEntry]) -> StoredEntry | None:
+    """Return the omission that came back for one, under an id of its own; each one once."""
+    ids = {each.id for each in export.entries}
+    told = (entry.fields.get("targetId"), entry.fields.get("replacement", 0))
+    for other in after.values():
+        omits = entry.type == other.type == "context_edit" and other.id not in ids and told[1] is None
+        if omits and told == (other.fields["targetId"], other.fields["replacement"]):
+            after.pop(other.id)
+            return entry
+    return None
+
+
+def with_first_kept(
+    before: StoredEntry, now: StoredEntry, export: Export, after: dict[str, StoredEntry]
+) -> StoredEntry:
+    """Return a compaction as it came back with what it named first; what it keeps must be the same."""
+    path = path_to_root({entry.id: entry for entry in export.entries}, before.parent_id)
+    ids = [entry.id for entry in path]
+    then, here = (entry.fields.get("firstKeptEntryId") for entry in (before, now))
+    edits = latest_edits(export.path())
+    omitted = {target for target, edit in edits.items() if edit.fields["replacement"] is None}
+    between = path[ids.index(then) : ids.index(here) if here in ids else len(path)] if then in ids else []
+    for entry in between:
+        assert entry.id not in after or entry.id in omitted or entry.role == "system" or says_nothing(entry)
+    assert here in (before.id, *ids[ids.index(then) if then in ids else len(ids) :])
+    return StoredEntry.from_dict({**now.to_dict(), "firstKeptEntryId": then})
+
+
+def says_nothing(entry: StoredEntry) -> bool:
+    """Whether an entry gives no message where a later compaction keeps it."""
+    return entry.type == "compaction" or not entry_messages(entry)
+
+
+def entry_lost(before: StoredEntry, after: StoredEntry | None) -> Counter[str]:
+    """Count what an entry has lost in a file."""
+    kind = before.role or "" if before.type == "message" and before.role not in TALK else before.type
+    if after is None:
+        return Counter([words.LABEL_TEXTS if kind == "label" else str(words.kind_word(kind))])
+    found = Counter({words.MADE_TIMES: before.time_ms is None and after.time_ms is not None})
+    if (before.type, before.role) != (after.type, after.role):
+        found[words.text_word(kind)] += 1
+        return found
+    if before.time_ms is not None:
+        assert before.time_ms == after.time_ms
+    one, other = before.message, after.message
+    if one is None or other is None:
+        one, other = before.fields, after.fields
+    else:
+        found[words.MORE_FIELDS] += before.fields.keys() != {"message"}
+    untimed = {"timestamp"} if "timestamp" not in one or before.time_ms is None else set()
+    found[words.MADE_TIMES] |= "timestamp" in other and "timestamp" not in one
+    if before.type in OWN:
+        own = OWN[before.type]
+        one, more = {name: one[name] for name in own if name in one}, one.keys() - own
+        found[words.MORE_FIELDS] += bool(more)
+    names = (one.keys() | other.keys()) - {"content"} - untimed
+    different = {name: (one.get(name), other.get(name)) for name in names if one.get(name) != other.get(name)}
+    assert different == {}, before
+    before_blocks, after_blocks = one.get("content"), other.get("content")
+    if before_blocks != after_blocks:
+        assert isinstance(before_blocks, list)
+        assert isinstance(after_blocks, list)
+        found += blocks_lost(before_blocks, after_blocks)
+    return found
+
+
+def blocks_lost(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    left = [*after]
+    for block in before:
+        if left and block.get("type") == left[0].get("type") and left[0].items() <= block.items():
+            found[words.MORE_BLOCK_FIELDS] += left.pop(0) != block
+        else:
+            assert block["type"] == "thinking", (block, left)
+            found[words.FOREIGN_THINKING] += 1
+    assert left == []
+    return found
+
+
+OWN = {
+    "custom_message": {"customType", "content", "display", "details"},
+    "custom": {"customType", "data"},
+    "session_info": {"name"},
+    "thinking_level_change": {"thinkingLevel"},
+}
+TALK = ("user", "assistant", "toolResult")
+
+
+def odd_blocks(entry: StoredEntry) -> int:
+    """Count the blocks that not every agent has a place for."""
+    content = (entry.message or {}).get("content")
+    blocks = content if isinstance(content, list) else []
+    return sum(block.get("type") not in ("text", "thinking", "toolCall") for block in blocks)
