@@ -130,13 +130,6 @@ def chosen_path(export: Export) -> tuple[list[StoredEntry], int]:
     return path[start:], sum(entry.type == "message" for entry in path[:start])
 
 
-def count_secrets(export: Export, redactor: Redactor) -> int:
-    """Return in how many places of an export something looks like a secret."""
-    before = redactor.total
-    redacted(export, redactor)
-    return redactor.total - before
-
-
 def title_of(session: Session) -> str:
     """Return what a page or document about a session is called."""
     return session.name or session.first_message or session.id

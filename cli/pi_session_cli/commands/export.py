@@ -128,7 +128,9 @@ COMMAND = Command(
     ),
     json=(
         "Without -o the file itself. With -o one object: sessionId, file, format, lines, bytes, losses, redacted, "
-        "secrets, unfinishedRuns. losses counts what the file does not hold or says otherwise: {what: how many}."
+        "secrets, unfinishedRuns. redacted says of each mark how often it stands in the file (count) and where in the "
+        "session it comes from (where); secrets counts likely secrets left in the file. "
+        "losses counts what the file does not hold or says otherwise: {what: how many}."
     ),
     arguments=(SESSION_ARGUMENT,),
     options=(
@@ -205,8 +207,7 @@ def run(
     export = export.replace(
         last=last, tools=tools or TOOLS_FOLDED, thinking=not no_thinking, made_by=f"pi-session {VERSION}"
     )
-    export, told, said = make_safe(ctx, export, redact or (form.redact and not no_redact))
-    lines = form.write(export)
+    export, lines, told, said = safe_lines(ctx, form, export, redact or (form.redact and not no_redact))
     lost = {**form.losses(export), **pending_losses(export, cut_off)}
     if lost:
         said = (*said, sentence_of(lost, form.name))
@@ -280,31 +281,40 @@ def end_of(
     return here, found.leaf
 
 
-def make_safe(ctx: Invocation, export: Export, redact: bool) -> tuple[Export, dict[str, object], tuple[str, ...]]:
-    """Replace secrets, or count them.
+def safe_lines(
+    ctx: Invocation, form: Form, export: Export, redact: bool
+) -> tuple[Export, Iterable[str], dict[str, object], tuple[str, ...]]:
+    """Write an export with secrets replaced, or count them; what is counted is what stands in the file.
 
     Returns:
-        What goes out; for programs, the places replaced and the number of likely secrets left in; what to say.
+        What goes out and its lines; for programs, what was replaced and the number of likely secrets left in; what to
+        say.
     """
     from pi_session_cli.render.screen import count
-    from pi_sessions.formats.exports import count_secrets, redacted
+    from pi_sessions.formats.exports import redacted
     from pi_sessions.secrets import Redactor, environment_secrets
 
     ids = (export.session.id, *(entry.id for entry in export.entries))
     redactor = Redactor(known=environment_secrets(ctx.environ), keep=ids)
-    if not redact:
-        number = count_secrets(export, redactor)
-        warning = f"Warning: {count(number, 'likely secret')} in this file; --redact replaces them"
-        return export, {"redacted": [], "secrets": number}, (warning,) if number else ()
     safe = redacted(export, redactor)
-    report = redactor.report()
-    told = [{"kind": each.kind, "mark": each.mark, "where": each.where, "count": each.count} for each in report]
-    marks: dict[str, list[str]] = {}
-    for each in report:
-        marks.setdefault(each.mark, []).append(f"{each.where}{f' x{each.count}' if each.count > 1 else ''}")
-    said = [f"Replaced {count(redactor.total, 'likely secret')}"] if report else []
-    said += [f"  {mark} in {', '.join(places)}" for mark, places in marks.items()]
-    return safe, {"redacted": told, "secrets": 0}, tuple(said)
+    if not redactor.total:
+        return export, form.write(export), {"redacted": [], "secrets": 0}, ()
+    lines = list(form.write(safe))
+    places: dict[str, list[str]] = {}
+    kinds: dict[str, str] = {}
+    for each in redactor.report():
+        kinds[each.mark] = each.kind
+        places.setdefault(each.mark, []).append(each.where)
+    counts = {mark: sum(line.count(mark) for line in lines) for mark in kinds}
+    counts = {mark: number for mark, number in counts.items() if number}
+    number = sum(counts.values())
+    if not redact:
+        warning = f"Warning: {count(number, 'likely secret')} in this file; --redact replaces them"
+        return export, form.write(export), {"redacted": [], "secrets": number}, (warning,) if number else ()
+    told = [{"kind": kinds[mark], "mark": mark, "count": counts[mark], "where": places[mark]} for mark in counts]
+    said = [f"Replaced {count(number, 'likely secret')}"] if number else []
+    said += [f"  {mark} x{counts[mark]}, of {', '.join(places[mark])}" for mark in counts]
+    return safe, lines, {"redacted": told, "secrets": 0}, tuple(said)
 
 
 def write_file(path: str, lines: Iterable[str], *, force: bool) -> tuple[int, int]:
