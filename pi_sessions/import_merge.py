@@ -82,6 +82,8 @@ class Merge:
         self.shared = 0
         self.grown = 0
         self.first_seen = 0
+        # In copies: the stored entries that entries of the source were found to be; each is one of them only.
+        self._taken: set[int] = set()
         # Entries above shared ones that the source does not hold; counted when they came in sight.
         self._brought: set[int] = set()
         self._untouched = untouched
@@ -120,7 +122,9 @@ class Merge:
                 self.shared += 1
                 segment = segment_of(key)
                 self._last_shared[segment] = max(key, self._last_shared.get(segment, key))
-                if self._own(entry.id) is None and key not in self._brought:
+                if self._kin:
+                    self._taken.add(key)
+                if not self._is_held(key) and key not in self._brought:
                     self.first_seen += 1
                     if entry.id in parsed.torn_off:
                         self._bring(key)
@@ -278,19 +282,26 @@ class Merge:
         return key
 
     def _find_copied(self, entry: StoredEntry, above: int | None) -> int | None:
-        """Return the kin's entry that says the same under the same parent, whatever its id and time."""
+        """Return the kin's entry that says the same under the same parent, whatever its id; one of its time comes first."""
         told = said(entry)
+        found: StoredEntry | None = None
         below = deque(self._below(above))
         while below:
             key = below.popleft()
             stored = self.store.forest.entry(key)
-            if stored.type == entry.type and said(stored) == told:
-                if stored.id != entry.id:
-                    self.renamed[entry.id] = stored.id
-                return key
+            if key not in self._taken and stored.type == entry.type and said(stored) == told:
+                at_the_same_time = stored.own_time_ms == entry.own_time_ms
+                if found is None or at_the_same_time:
+                    found = stored
+                if at_the_same_time:
+                    break
             if stored.type in self._left_out:
                 below.extend(self._below(key))
-        return None
+        if found is None:
+            return None
+        if found.id != entry.id:
+            self.renamed[entry.id] = found.id
+        return found.key
 
     def _below(self, parent: int | None) -> Iterator[int]:
         """Yield the entries below a shared one, or the roots of kin."""

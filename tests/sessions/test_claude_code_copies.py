@@ -80,6 +80,15 @@ def check_orders(folder: Path, names: tuple[str, ...], sessions: tuple[str, ...]
             found.append(([told(store, each) for each in sessions], held))
             for name in names:
                 assert all(store.import_session(parsed).unchanged for parsed in read_all(folder / f"{name}.jsonl"))
+            for name in names:
+                text = (folder / f"{name}.jsonl").read_text(encoding="utf-8")
+                rewritten = folder / f"{name}-rewritten.jsonl"
+                rewritten.write_text("\n" + text, encoding="utf-8")
+                for parsed in read_all(rewritten):
+                    result = store.import_session(parsed)
+                    assert (result.added, result.new_branch) == (0, None)
+            assert store.verify() == []
+            assert [told(store, each) for each in sessions] == found[-1][0]
     assert all(one == found[0] for one in found)
     return found[0][1]
 
@@ -114,6 +123,34 @@ def test_a_session_stored_with_its_notes_in_the_line_goes_on_there(tmp_path: Pat
         assert told(store, "a")[0] == [f"text {number}" for number in range(4)]
 
 
+def test_a_copy_that_begins_in_the_middle_joins_the_session_it_was_made_from(tmp_path: Path) -> None:
+    talk = [spoken("a", number, number - 1 if number else None, f"text {number}") for number in range(6)]
+    original = write_lines(tmp_path / "a.jsonl", *talk[:3], *noted("a", 3), *talk[3:])
+    copied = [*sessions_of(talk[3:], "bbbb", renumbered=False, forked=None), spoken("bbbb", 40, 5, "on a copy")]
+    copy = write_lines(tmp_path / "b.jsonl", *noted("bbbb", 9), *copied)
+    whole = [f"text {number}" for number in range(6)]
+    with open_store(tmp_path / "s.db") as store:
+        for path in (original, copy):
+            (parsed,) = read_all(path)
+            result = store.import_session(parsed)
+        assert (result.shared, result.session.message_count, result.session.origin) == (3, 7, "a")
+        assert told(store, "bbbb")[0] == [*whole, "on a copy"]
+        assert told(store, "a")[0] == whole
+        assert store.verify() == []
+        (grown,) = read_all(write_lines(copy, *noted("bbbb", 9), *copied, spoken("bbbb", 41, 40, "and on")))
+        result = store.import_session(grown)
+        assert (result.added, result.new_branch, result.session.message_count) == (1, None, 8)
+        assert told(store, "bbbb")[0] == [*whole, "on a copy", "and on"]
+        assert store.verify() == []
+    with open_store(tmp_path / "alone.db") as store:
+        for path in (copy, original, copy):
+            (parsed,) = read_all(path)
+            result = store.import_session(parsed)
+        assert (result.added, store.verify()) == (0, [])
+        assert told(store, "a")[0] == whole
+        assert told(store, "bbbb")[0] == [*whole[3:], "on a copy", "and on"]
+
+
 @st.composite
 def families(draw: st.DrawFn) -> dict[str, list[Line]]:
     """Draw a session with notes and rewinds, and copies of paths of it with and without these."""
@@ -123,7 +160,8 @@ def families(draw: st.DrawFn) -> dict[str, list[Line]]:
     for number in range(size):
         parents.append(draw(st.integers(0, number - 1)) if number else None)
         notes = noted("a", number) if draw(st.booleans()) else []
-        tree.append((spoken("a", number, parents[number], f"text {number}"), notes))
+        text = draw(st.sampled_from(("same", f"text {number}")))
+        tree.append((spoken("a", number, parents[number], text), notes))
     files = {"a": [line for said, notes in tree for line in (*notes, said)]}
     for name in ("bbbb", "cccc")[: draw(st.integers(1, 2))]:
         at: int | None = draw(st.integers(0, size - 1))
@@ -146,4 +184,6 @@ def test_the_order_of_importing_copies_makes_no_difference(files: dict[str, list
         for each, lines in files.items():
             write_lines(folder / f"{each}.jsonl", *lines)
         held = check_orders(folder, tuple(files), tuple(files))
-        assert max(held.values()) == 1
+        said = [line["message"]["content"] for line in files["a"] if "message" in line]
+        texts = Counter(text if isinstance(text, str) else text[0]["text"] for text in said)
+        assert held == texts + Counter(f"own {each}" for each in files if each != "a")
