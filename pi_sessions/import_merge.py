@@ -282,7 +282,7 @@ class Merge:
         return key
 
     def _find_copied(self, entry: StoredEntry, above: int | None) -> int | None:
-        """Return the kin's entry that says the same under the same parent, whatever its id; one of its time comes first."""
+        """Return the kin's entry that says the same under the same parent, whatever its id; best one of its time."""
         told = said(entry)
         found: StoredEntry | None = None
         below = deque(self._below(above))
