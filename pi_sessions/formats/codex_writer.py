@@ -88,6 +88,7 @@ class _Writer(ForeignWriter):
         self._effort: str | None = None
         self._total: Counter[str] = Counter()
         self._path: list[StoredEntry] = []
+        self._place = 0
         # Changes of model and level that a record of Codex's own says.
         self._implied: set[str] = set()
         self._names: dict[str, str] = {}
@@ -99,7 +100,8 @@ class _Writer(ForeignWriter):
             raise NothingToExportError("There is nothing to export", hint="the session has no entries yet")
         mark = {"session": self.export.session.id} if self.thread_id != self.export.session.id else None
         self._put("session_meta", self.meta, mark)
-        for entry in self._path:
+        for place, entry in enumerate(self._path):
+            self._place = place
             if entry.time_ms is not None:
                 self._time = format_time(entry.time_ms)
             before = len(self._out)
@@ -329,7 +331,7 @@ class _Writer(ForeignWriter):
         if name == kind or not isinstance(data, dict) or name == "thread_rolled_back":
             self.losses[words.CUSTOM] += 1
         elif name == "turn_context":
-            self._put("turn_context", data, {**mark, **self._implied_by(entry, data)})
+            self._put("turn_context", data, {**mark, **self._implied_by(data)})
         elif name in ITEM_KINDS or data.get("type") in ("agent_message", "compaction", "context_compaction"):
             self._put("response_item", data, mark)
         elif data.get("type") == name and name not in LINE_KINDS:
@@ -337,9 +339,9 @@ class _Writer(ForeignWriter):
         else:
             self._put(name, data, mark)
 
-    def _implied_by(self, entry: StoredEntry, data: JsonObject) -> JsonObject:
+    def _implied_by(self, data: JsonObject) -> JsonObject:
         """Take over what a record of Codex's own sets; return the ids of the entries that say the same."""
-        behind = self._path[self._path.index(entry) + 1 :]
+        behind = self._path[self._place + 1 : self._place + 3]
         ids: JsonObject = {}
         effort, model = data.get("effort"), data.get("model")
         if isinstance(effort, str) and effort != self._effort:
