@@ -1,7 +1,8 @@
 """Taking in a session read from a foreign file: what is there already is shared, the rest is added.
 
-Entries of two files are shared only where id, content and parent agree (label entries skipped, since Pi's clone takes
-them out of the path). Importing again adds only what is new. What the person removed, renamed or moved stays so.
+Entries of two files are shared only where id, content and parent agree. Skipped are label entries, since Pi's clone
+takes them out of the path, and notes that other programs leave out of their copies (`import_merge`). Importing again
+adds only what is new. What the person removed, renamed or moved stays so.
 """
 
 from __future__ import annotations
