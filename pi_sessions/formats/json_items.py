@@ -314,7 +314,7 @@ class JsonItems:
         line = self._line
         broken -= self._at
         self._text, self._at = self._text[self._at :], 0
-        begun = _leading_fields(self._text)
+        begun = self._leading_fields(self._text)
         parts: list[JsonObject] = []
         at, done = 1, 0
         budget = 32 * len(self._text) + 1_000_000
@@ -344,7 +344,9 @@ class JsonItems:
                 break
             at = end
             if self._is_part(value):
-                parts.append(value)
+                text = self._text[start:end]
+                mended = self._mended(text)
+                parts.append(value if mended is text else scan(mended, 0)[0])
             elif end - start > 2:
                 at = self._inside(value, start, end)
         else:
@@ -354,6 +356,18 @@ class JsonItems:
         self.losses.append(Repair(line, "torn", found_text, None, _sample(self._text[:done])))
         self._drop(done)
         return Item((line, begun, parts))
+
+    def _leading_fields(self, text: str) -> JsonObject:
+        """Return the fields an object begins with, up to the first that is an object or a list."""
+        found: JsonObject = {}
+        at = 1
+        while (field := _FIELD.match(text, at)) is not None:
+            try:
+                found[json.loads(self._mended(field[1]))] = json.loads(self._mended(field[2]))
+            except ValueError:
+                break
+            at = field.end()
+        return found
 
     def _inside(self, value: Any, start: int, end: int) -> int:
         """Return where to look on behind an object that is no part: in it, when it may hold parts."""
@@ -385,19 +399,6 @@ class _Values:
             value = part[1] if isinstance(part, list) and len(part) == 2 else part
             if isinstance(value, dict):
                 yield value
-
-
-def _leading_fields(text: str) -> JsonObject:
-    """Return the fields an object begins with, up to the first that is an object or a list."""
-    found: JsonObject = {}
-    at = 1
-    while (field := _FIELD.match(text, at)) is not None:
-        try:
-            found[json.loads(field[1])] = json.loads(field[2])
-        except ValueError:
-            break
-        at = field.end()
-    return found
 
 
 def _sample(text: str) -> bytes:

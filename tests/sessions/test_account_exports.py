@@ -168,3 +168,16 @@ def test_a_large_file_is_read_in_the_memory_of_one_conversation(tmp_path: Path) 
     sessions, messages, grown_kib = json.loads(done.stdout)
     assert (sessions, messages) == (500, 1500)
     assert grown_kib < path.stat().st_size // 3 // 1024
+
+
+def test_half_a_character_in_a_damaged_conversation_is_replaced_in_ids_and_texts(tmp_path: Path) -> None:
+    whole = json.loads(CHATGPT.read_text())
+    text = json.dumps(whole[0]).replace('"a1"', '"a\\ud800"').replace("Edited: draw it", "Edited \\udc00 draw it")
+    source = tmp_path / "conversations.json"
+    source.write_text(f"[{text[:-2]}")
+    with SessionStore.open(str(tmp_path / "store.db")) as store:
+        sessions = [store.import_session(parsed).session.id for parsed in read_all("chatgpt", source).values()]
+        assert sessions
+        told = json.dumps([entry.to_dict() for each in sessions for entry in store.entries(each)], ensure_ascii=False)
+    assert "Edited \ufffd draw it" in told
+    assert not any("\ud800" <= character <= "\udfff" for character in told)
