@@ -341,7 +341,7 @@ def test_a_compaction_of_ours_flattens_alike_after_the_way_through_either_tool(t
             for number in range(3)
         ]
         store.append(session.id, {"type": "compaction", "summary": "S", "firstKeptEntryId": ids[1], "tokensBefore": 9})
-        store.append_message(session.id, {"role": "user", "content": "last"})
+        store.append_message(session.id, {"role": "user", "content": "last", "timestamp": 3})
         for name in WRITERS:
             text, losses = exported(store, session.id, name)
             (tmp_path / f"{name}.jsonl").write_text(text, encoding="utf-8")
