@@ -27,7 +27,7 @@ EXPECTED = json.loads((wire.BUNDLED / "messages.json").read_text("utf-8"))["reco
 
 def play_plans(recordings: list[Recording], *, every_byte_up_to: int, backend: str = "asyncio") -> list[JsonObject]:
     async def main() -> list[JsonObject]:
-        return await wire.play_all(recordings, every_byte_up_to=every_byte_up_to, all_up_to=4_000)
+        return await wire.play_all(recordings, every_byte_up_to=every_byte_up_to, all_up_to=8_000)
 
     return anyio.run(main, backend=backend)
 

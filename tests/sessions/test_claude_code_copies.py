@@ -176,7 +176,7 @@ def families(draw: st.DrawFn) -> dict[str, list[Line]]:
     return files
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(families())
 def test_the_order_of_importing_copies_makes_no_difference(files: dict[str, list[Line]]) -> None:
     with tempfile.TemporaryDirectory(prefix="pi-session-copies-") as name:

@@ -99,7 +99,7 @@ def check_orders(files: dict[str, list[Line]], order: list[str]) -> None:
                 store.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(families(), st.randoms(use_true_random=False))
 def test_the_order_of_importing_makes_no_difference(files: dict[str, list[Line]], random: Any) -> None:
     order = sorted(files)
